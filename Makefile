@@ -1,0 +1,56 @@
+# The commands of the project. `make run` and `make test` do all set-up on a machine that has Rust and make.
+
+CARGO ?= cargo
+TARGET := wasm32-wasip2
+GUESTS := guest-examples/target/$(TARGET)/release
+EXAMPLES := echo storyteller pathfinder notes
+# nextest where it is there, cargo's own runner where it is not.
+TEST := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo "nextest run --profile ci" || echo test)
+
+.PHONY: run test check examples test-guests target fmt clippy doc deny wit clean help
+
+help: ## show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+
+run: examples ## build the Rust examples into plugins/ and serve them
+	@for agent in $(EXAMPLES); do cp $(GUESTS)/$$agent.wasm plugins/.$$agent.wasm && mv plugins/.$$agent.wasm plugins/$$agent.wasm; done
+	$(CARGO) run -p hostelry -- serve
+
+test: examples test-guests ## pass every test
+	$(CARGO) $(TEST) --workspace
+	$(CARGO) test --workspace --doc
+	cd guest-examples && $(CARGO) test --quiet
+
+check: fmt clippy doc deny ## every gate but the tests
+
+examples: target
+	cd guest-examples && $(CARGO) build --release --target $(TARGET)
+
+test-guests: target
+	cd guest-examples && $(CARGO) build --release --target $(TARGET) --examples -p test-guests
+
+target:
+	@if [ ! -d "$$(rustc --print sysroot)/lib/rustlib/$(TARGET)" ]; then \
+	  rustup target add $(TARGET) || { echo "error: Rust's $(TARGET) target is missing; install it with 'rustup target add $(TARGET)'" >&2; exit 1; }; \
+	fi
+
+fmt:
+	$(CARGO) fmt --all --check
+	cd guest-examples && $(CARGO) fmt --all --check
+
+clippy: target
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	cd guest-examples && $(CARGO) clippy --workspace --all-targets --target $(TARGET) --release -- -D warnings
+
+doc:
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+
+deny:
+	@$(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install --locked --debug cargo-deny --version 0.20.2
+	$(CARGO) deny --all-features check bans licenses sources
+	$(CARGO) deny --all-features --manifest-path guest-examples/Cargo.toml check bans licenses sources
+
+clean: ## remove what was built
+	$(CARGO) clean
+	cd guest-examples && $(CARGO) clean
+	rm -f plugins/*.wasm
