@@ -1,0 +1,82 @@
+//! `hostelry serve`: from flags and a file to a server that runs until it is told to stop.
+
+use std::path::Path;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{Exit, ServeArgs};
+use crate::{
+    config::{self, Config, Faults},
+    runtime::GuestThreads,
+    server::{self, Server},
+    telemetry,
+};
+
+/// The file that is read if it is there and none is named.
+const CONFIG: &str = "hostelry.toml";
+
+/// Serves until a signal.
+pub(super) fn run(args: &ServeArgs) -> Exit {
+    let config = match configure(args) {
+        Ok(config) => config,
+        Err(faults) => {
+            for fault in &faults.0 {
+                anstream::eprintln!("error: {fault}");
+            }
+            return Exit::Usage;
+        }
+    };
+    telemetry::start(&args.log_level);
+    match serve(config) {
+        Ok(()) => Exit::Clean,
+        Err(error) => {
+            tracing::error!("{error:#}");
+            Exit::Failed
+        }
+    }
+}
+
+/// The file's words, then the flags', then what must hold of both.
+fn configure(args: &ServeArgs) -> Result<Config, Faults> {
+    let mut config = match &args.config {
+        Some(path) => config::read_file(path)?,
+        None if Path::new(CONFIG).exists() => config::read_file(Path::new(CONFIG))?,
+        None => Config::default(),
+    };
+    if let Some(plugins) = &args.plugins {
+        config.plugins.clone_from(plugins);
+    }
+    if let Some(data) = &args.data {
+        config.data.clone_from(data);
+    }
+    config.listen = args.listen.unwrap_or(config.listen);
+    config.admin_listen = args.admin_listen.or(config.admin_listen);
+    let faults = server::faults(&config);
+    if faults.is_empty() { Ok(config) } else { Err(Faults(faults)) }
+}
+
+fn serve(config: Config) -> anyhow::Result<()> {
+    let guests = GuestThreads::start()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("io").build()?;
+    let result = runtime.block_on(async {
+        let mut interrupts = signal(SignalKind::interrupt())?;
+        let mut terminations = signal(SignalKind::terminate())?;
+        let server = Server::start(config, &guests).await?;
+        let mut told = async || {
+            tokio::select! {
+                _ = interrupts.recv() => "interrupt",
+                _ = terminations.recv() => "terminate",
+            }
+        };
+        let signal = told().await;
+        tracing::info!(signal, "shutting down; a second signal ends at once");
+        tokio::select! {
+            () = server.stop() => tracing::info!("stopped"),
+            signal = told() => tracing::warn!(signal, "ended at once"),
+        }
+        Ok(())
+    });
+    // Not waited for: what should have ended has, and a second signal waits for nothing.
+    runtime.shutdown_background();
+    result
+}

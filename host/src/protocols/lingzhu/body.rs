@@ -1,0 +1,166 @@
+//! Reading a request's body: whole, within its size and its time, and within what all bodies together may hold.
+//!
+//! It knows bytes only. A client that is refused before its body was read is let send some of it, because a connection
+//! that is closed over unread bytes is reset, and the client would see that instead of the answer.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    body::Body,
+    http::{HeaderMap, StatusCode, header},
+};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt as _;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Instant, timeout_at},
+};
+
+/// What all bodies that are held at once may take together: twenty-five of the largest, or a few kilobytes for each of
+/// tens of thousands. A client that keeps the host waiting for the rest of a body holds what it has sent.
+const HELD_MAX: usize = 256 * 1024 * 1024;
+/// What bodies are counted in.
+const UNIT: usize = 4 * 1024;
+/// How many times the largest body is read and thrown away of a client that sends more.
+const THROWN_AWAY: usize = 4;
+/// For how long a client that is refused is let send its body.
+const THROW_AWAY_TIME: Duration = Duration::from_secs(5);
+
+/// The room for all bodies. Cloning is shallow.
+#[derive(Clone, Debug)]
+pub(super) struct Room(Arc<Semaphore>);
+
+/// A body's share of the room; given back when dropped.
+#[derive(Debug, Default)]
+pub(super) struct Share(Option<OwnedSemaphorePermit>);
+
+/// A body that was read.
+#[derive(Debug)]
+pub(super) struct Whole {
+    /// The bytes.
+    pub(super) bytes: Bytes,
+    /// Their share of the room; the input that is made of them takes about as much.
+    pub(super) share: Share,
+}
+
+/// How large a body may be, and how long it may take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// Its bytes.
+    pub(super) max: usize,
+    /// Its time.
+    pub(super) time: Duration,
+}
+
+/// Why a body could not be read.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Unread {
+    /// It is larger than it may be.
+    #[error("the body is larger than {0} bytes")]
+    TooLarge(usize),
+    /// It did not arrive in time.
+    #[error("the body took longer than {0:?} to arrive")]
+    TooSlow(Duration),
+    /// There is no room for it now.
+    #[error("the server is busy")]
+    NoRoom,
+    /// It broke off.
+    #[error("the body broke off")]
+    Broken,
+}
+
+impl Unread {
+    /// The status that goes with it.
+    pub(super) fn status(&self) -> StatusCode {
+        match self {
+            Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooSlow(_) => StatusCode::REQUEST_TIMEOUT,
+            Self::NoRoom => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Broken => StatusCode::BAD_REQUEST,
+        }
+    }
+}
+
+/// Reads a body within its bounds.
+pub(super) async fn read(mut body: Body, headers: &HeaderMap, bounds: Bounds, room: &Room) -> Result<Whole, Unread> {
+    let Bounds { max, time } = bounds;
+    let deadline = Instant::now() + time;
+    if announced(headers).is_some_and(|length| length > max as u64) {
+        throw_away(body, headers, max * THROWN_AWAY).await;
+        return Err(Unread::TooLarge(max));
+    }
+    let mut bytes = BytesMut::new();
+    let mut share = Share::default();
+    loop {
+        let frame = match timeout_at(deadline, body.frame()).await {
+            Err(_) => return Err(Unread::TooSlow(time)),
+            Ok(None) => return Ok(Whole { bytes: bytes.freeze(), share }),
+            Ok(Some(Err(error))) => {
+                tracing::debug!(%error, "a body broke off");
+                return Err(Unread::Broken);
+            }
+            Ok(Some(Ok(frame))) => frame,
+        };
+        // What is no data are trailers, which mean nothing here.
+        let Ok(data) = frame.into_data() else { continue };
+        let size = bytes.len() + data.len();
+        if size > max {
+            drop((bytes, share));
+            throw_away(body, headers, max * (THROWN_AWAY - 1)).await;
+            return Err(Unread::TooLarge(max));
+        }
+        if !room.fits(&mut share, size) {
+            drop((bytes, share));
+            throw_away(body, headers, max).await;
+            return Err(Unread::NoRoom);
+        }
+        bytes.extend_from_slice(&data);
+    }
+}
+
+/// Reads what a client still sends, up to a bound, and forgets it.
+pub(super) async fn throw_away(mut body: Body, headers: &HeaderMap, max: usize) {
+    if headers.contains_key(header::EXPECT) {
+        // The client waits for our answer before it sends anything.
+        return;
+    }
+    let deadline = Instant::now() + THROW_AWAY_TIME;
+    let mut read = 0;
+    while let Ok(Some(Ok(frame))) = timeout_at(deadline, body.frame()).await {
+        read += frame.data_ref().map_or(0, Bytes::len);
+        if read > max {
+            return;
+        }
+    }
+}
+
+/// The length that the client announces.
+fn announced(headers: &HeaderMap) -> Option<u64> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(HELD_MAX / UNIT)))
+    }
+}
+
+impl Room {
+    /// Makes `share` large enough for `size` bytes, if there is room.
+    fn fits(&self, share: &mut Share, size: usize) -> bool {
+        let has = share.0.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let Ok(more) = u32::try_from(size.div_ceil(UNIT).saturating_sub(has)) else { return false };
+        if more == 0 {
+            return true;
+        }
+        let Ok(permit) = Arc::clone(&self.0).try_acquire_many_owned(more) else { return false };
+        match &mut share.0 {
+            Some(share) => share.merge(permit),
+            none => *none = Some(permit),
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests;

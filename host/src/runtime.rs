@@ -1,0 +1,16 @@
+//! Guests: the engine they run on, how a file becomes an agent, which agents are live, and one instance's run.
+
+pub mod compile;
+mod engine;
+pub mod instance;
+mod meter;
+pub mod precompile;
+mod registry;
+mod scan;
+pub mod watch;
+
+pub use compile::{CompiledAgent, Unfit};
+pub use engine::{Engine, GuestThreads};
+pub use instance::GuestFault;
+pub use meter::Meter;
+pub use registry::{Registry, Standing};

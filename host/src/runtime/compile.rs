@@ -1,0 +1,230 @@
+//! How a component's bytes become an agent: what it is, what it asks of the host, compiled, linked and type-checked.
+//!
+//! Whatever does not fit is said in words that its author can act on; nothing of it runs here.
+
+use std::{fmt, sync::Arc};
+
+use sha2::{Digest, Sha256};
+use wasmtime::component::{Component, types::ComponentItem};
+
+use super::{Engine, scan::scan};
+use crate::{
+    bindings::AgentPre,
+    capabilities::TurnState,
+    config::AgentConfig,
+    ids::{self, AgentId},
+};
+
+/// The version of the contract that this host serves; every guest of the same `0.1` is served for good.
+pub const CONTRACT: &str = "0.1.0";
+
+/// The contract's package.
+const PACKAGE: &str = "hostelry:agent";
+
+/// An agent that is compiled, linked and checked, but not live: a turn makes an instance of it.
+pub struct CompiledAgent {
+    /// Whose it is, and its name.
+    pub id: AgentId,
+    /// The SHA-256 of its component, in hexadecimal.
+    pub version: String,
+    /// What it asks for.
+    pub config: AgentConfig,
+    engine: Engine,
+    pre: AgentPre<TurnState>,
+}
+
+impl fmt::Debug for CompiledAgent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CompiledAgent").field("id", &self.id).field("version", &self.version).finish_non_exhaustive()
+    }
+}
+
+impl CompiledAgent {
+    /// The engine it was compiled for.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// What instances are made of.
+    pub fn pre(&self) -> &AgentPre<TurnState> {
+        &self.pre
+    }
+
+    /// The first digits of its version, for people.
+    pub fn short_version(&self) -> &str {
+        crate::text::head(&self.version, 12)
+    }
+}
+
+/// Why a file cannot be an agent here. The text is for its author: what is wrong, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum Unfit {
+    /// It ends in the middle: still being written, or cut off.
+    #[error("the file is incomplete: it ends in the middle of a section")]
+    Incomplete,
+    /// It is no WebAssembly at all, or not in its component form.
+    #[error("{0}")]
+    Format(String),
+    /// Its code is not valid, or uses a proposal that this host does not allow.
+    #[error("the component is not valid: {0}")]
+    Invalid(String),
+    /// Compiling it passes the compiler's bounds.
+    #[error("the component is not compiled: {0}")]
+    Deadly(String),
+    /// The host's own trouble; the file may be good.
+    #[error("{0}")]
+    Host(String),
+    /// It was built against another version of the contract.
+    #[error(
+        "wrong contract version: the component {verb} {name}, and this host serves {PACKAGE}@{CONTRACT}; \
+         hint: build it against the contract's {CONTRACT} text"
+    )]
+    Version {
+        /// Imports or exports.
+        verb: &'static str,
+        /// The interface, with the guest's version.
+        name: String,
+    },
+    /// It imports what is not there.
+    #[error("the component imports {name}, which this host does not have; hint: {hint}")]
+    Import {
+        /// The interface.
+        name: String,
+        /// The way out.
+        hint: &'static str,
+    },
+    /// It does not export what an agent is.
+    #[error("the component does not export {PACKAGE}/handler@{CONTRACT}; hint: {0}")]
+    Handler(String),
+    /// A name is right and its type is not.
+    #[error("the component does not fit the contract: {0}")]
+    Mismatch(String),
+}
+
+/// The SHA-256 of `bytes`, in hexadecimal.
+pub fn version(bytes: &[u8]) -> String {
+    ids::hex(&Sha256::digest(bytes))
+}
+
+/// Compiles, links and checks a component on a thread that may wait: for a command that does nothing else.
+pub fn compile(engine: &Engine, id: AgentId, bytes: &[u8], config: AgentConfig) -> Result<CompiledAgent, Unfit> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Unfit::Host(format!("cannot start the compiler: {error}")))?;
+    runtime.block_on(prepare(engine, id, &bytes.into(), version(bytes), config))
+}
+
+/// Compiles, links and checks a component. `version` is its hash, as [`version()`] tells it.
+pub async fn prepare(
+    engine: &Engine,
+    id: AgentId,
+    bytes: &Arc<[u8]>,
+    version: String,
+    config: AgentConfig,
+) -> Result<CompiledAgent, Unfit> {
+    look(bytes)?;
+    let component = engine.compiler().component(engine.raw(), bytes, &version).await?;
+    check_imports(engine, &component)?;
+    check_exports(engine, &component)?;
+    let pre = engine.linker().instantiate_pre(&component).map_err(|error| Unfit::Mismatch(reason(&error)))?;
+    let pre = AgentPre::new(pre).map_err(|error| Unfit::Mismatch(reason(&error)))?;
+    Ok(CompiledAgent { id, version, config, engine: engine.clone(), pre })
+}
+
+/// The first look at a file: is it a whole component, of a structure that can be compiled?
+pub fn look(bytes: &[u8]) -> Result<(), Unfit> {
+    const MAGIC: &[u8] = b"\0asm";
+    let start = bytes.get(..bytes.len().min(4)).unwrap_or_default();
+    if !MAGIC.starts_with(start) {
+        let text = if bytes.starts_with(b"\x7fELF") {
+            "this is precompiled or native code, which is never loaded; hint: drop the .wasm component itself"
+        } else if std::str::from_utf8(bytes).is_ok_and(|text| text.trim_start().starts_with('(')) {
+            "this is WebAssembly text; hint: make a component of it with `wasm-tools parse`"
+        } else {
+            "this is not WebAssembly; hint: drop a component (.wasm) here"
+        };
+        return Err(Unfit::Format(text.to_owned()));
+    }
+    let Some(header) = bytes.get(..8) else { return Err(Unfit::Incomplete) };
+    if wasmparser::Parser::is_core_wasm(header) {
+        return Err(Unfit::Format(
+            "this is a core module, not a component; hint: build for the wasm32-wasip2 target, or wrap it with \
+             `wasm-tools component new`"
+                .to_owned(),
+        ));
+    }
+    if !wasmparser::Parser::is_component(header) {
+        return Err(Unfit::Format("this is WebAssembly in a layer or version that this host does not know".to_owned()));
+    }
+    scan(bytes)
+}
+
+fn check_imports(engine: &Engine, component: &Component) -> Result<(), Unfit> {
+    for (name, _) in component.component_type().imports(engine.raw()) {
+        let (interface, version) = name.split_once('@').unwrap_or((name, ""));
+        let package = interface.split_once('/').map_or(interface, |(package, _)| package);
+        match package {
+            PACKAGE if !serves(version) => {
+                return Err(Unfit::Version { verb: "imports", name: name.to_owned() });
+            }
+            PACKAGE if !["types", "host", "turn", "log"].iter().any(|own| interface.ends_with(&format!("/{own}"))) => {
+                let hint = "the contract has host, turn and log; look for a slip in the name";
+                return Err(Unfit::Import { name: name.to_owned(), hint });
+            }
+            PACKAGE => {}
+            "wasi:cli" | "wasi:io" | "wasi:clocks" | "wasi:random" | "wasi:filesystem" | "wasi:sockets"
+                if version.starts_with("0.2.") => {}
+            _ => return Err(Unfit::Import { name: name.to_owned(), hint: way_out(package, version) }),
+        }
+    }
+    Ok(())
+}
+
+/// What an author can do about an import that is not there.
+fn way_out(package: &str, version: &str) -> &'static str {
+    match package {
+        "wasi:http" => "call a tool with `call-tool` instead, or build without the language runtime's http and fetch",
+        "wasi:cli" | "wasi:io" | "wasi:clocks" | "wasi:random" | "wasi:filesystem" | "wasi:sockets" => {
+            if version.starts_with("0.3") {
+                "this host has WASI 0.2; build for wasm32-wasip2"
+            } else {
+                "this host has WASI 0.2 in its released form; build with a newer toolchain for wasm32-wasip2"
+            }
+        }
+        "wasi_snapshot_preview1" => "make the component with the WASI preview 1 adapter",
+        _ => "leave it out; an agent reaches what is outside through `call-tool`",
+    }
+}
+
+fn check_exports(engine: &Engine, component: &Component) -> Result<(), Unfit> {
+    let mut near = None;
+    for (name, item) in component.component_type().exports(engine.raw()) {
+        let (interface, version) = name.split_once('@').unwrap_or((name, ""));
+        if interface == "hostelry:agent/handler" {
+            if !serves(version) {
+                return Err(Unfit::Version { verb: "exports", name: name.to_owned() });
+            }
+            return match item.ty {
+                ComponentItem::ComponentInstance(_) => Ok(()),
+                _ => Err(Unfit::Mismatch(format!("{name} is no interface"))),
+            };
+        }
+        if name == "handle" || interface.contains("handler") {
+            near = Some(name.to_owned());
+        }
+    }
+    Err(Unfit::Handler(match near {
+        Some(near) => format!("it exports {near}; build it for the world `agent` of {PACKAGE}"),
+        None => format!("build it for the world `agent` of {PACKAGE}, and export its handler"),
+    }))
+}
+
+/// Whether a guest of this version of the contract is served: any of the same 0.1.
+fn serves(version: &str) -> bool {
+    let mut parts = version.split(['.', '-', '+']);
+    (parts.next(), parts.next()) == (Some("0"), Some("1"))
+}
+
+/// An error's whole chain on one line, bounded.
+fn reason(error: &wasmtime::Error) -> String {
+    crate::text::visible(crate::text::head(&format!("{error:#}"), 1024))
+}

@@ -1,0 +1,243 @@
+//! The one engine that all guests run on: its settings with their reasons, the tick that interrupts guests, and the
+//! threads that they run on.
+
+use std::{
+    num::NonZeroUsize,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use wasmtime::{Enabled, InstanceAllocationStrategy, PoolingAllocationConfig, component::Linker};
+
+use super::precompile::Compiler;
+use crate::{
+    capabilities::{self, TurnState},
+    config::{Config, Limits},
+};
+
+/// How often running guests are looked at: the length of a slice, and the precision of the CPU limit. Much shorter ticks
+/// cost more than they give; much longer ones let one guest delay the others.
+pub(super) const TICK: Duration = Duration::from_millis(1);
+
+/// How many ticks without a running guest pass before the ticker sleeps.
+const IDLE_TICKS: u32 = 50;
+
+/// How much nicer than the threads that do I/O the guests' threads are: a client's bytes go before a guest's work.
+const GUEST_NICENESS: i32 = 5;
+
+/// The niceness of work that nobody waits for at the other end of a socket, such as compiling.
+const LOWEST: i32 = 19;
+
+/// Resident bytes that a freed memory or table keeps, so that the next turn faults nothing in, where the kernel can tell
+/// which pages were written (Linux 6.7 and later), and where it cannot and all of them are cleared by hand.
+const KEEP_WITH_SCAN: usize = 1024 * 1024;
+const KEEP_WITHOUT_SCAN: usize = 256 * 1024;
+
+/// The pool's slots for each turn that may run. Core instances: the most that a real component was seen to have is 16,
+/// most have 4. When a pool is used up a turn fails to start; it never waits.
+const CORE_INSTANCES_A_TURN: u32 = 6;
+const MEMORIES_A_TURN: u32 = 2;
+const TABLES_A_TURN: u32 = 4;
+
+/// The engine, what is linked into every guest, and the tick. Cloning is shallow.
+#[derive(Clone)]
+pub struct Engine {
+    engine: wasmtime::Engine,
+    linker: Arc<Linker<TurnState>>,
+    ticker: Arc<Ticker>,
+    compiler: Compiler,
+}
+
+impl Engine {
+    /// An engine for as many turns at once, and as large ones, as the configuration allows. It keeps no compiled code.
+    pub fn new(config: &Config) -> wasmtime::Result<Self> {
+        let memory = config.tenants.values().map(|tenant| tenant.limits.memory).max();
+        let memory = memory.unwrap_or_else(|| Limits::default().memory);
+        let mut settings = settings();
+        settings.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(config.server.concurrent_turns, memory)));
+        let engine = wasmtime::Engine::new(&settings)?;
+        let mut linker = Linker::new(&engine);
+        capabilities::add_to_linker(&mut linker)?;
+        let ticker = Ticker::start(&engine)?;
+        Ok(Self { engine, linker: Arc::new(linker), ticker, compiler: Compiler::without_cache() })
+    }
+
+    /// The same engine, keeping compiled code in `folder`.
+    pub fn with_cache(mut self, folder: &std::path::Path) -> std::io::Result<Self> {
+        self.compiler = Compiler::with_cache(folder)?;
+        Ok(self)
+    }
+
+    /// What compiles components.
+    pub fn compiler(&self) -> &Compiler {
+        &self.compiler
+    }
+
+    /// Wasmtime's own handle.
+    pub fn raw(&self) -> &wasmtime::Engine {
+        &self.engine
+    }
+
+    /// What guests are linked with.
+    pub fn linker(&self) -> &Linker<TurnState> {
+        &self.linker
+    }
+
+    /// What interrupts guests.
+    pub fn ticker(&self) -> &Ticker {
+        &self.ticker
+    }
+}
+
+/// An engine that compiles what the host's runs, and runs nothing.
+pub(super) fn for_compiling() -> wasmtime::Result<wasmtime::Engine> {
+    wasmtime::Engine::new(&settings())
+}
+
+/// Wasmtime's settings. What is not named is as Wasmtime has it.
+fn settings() -> wasmtime::Config {
+    let mut config = wasmtime::Config::new();
+    config
+        .wasm_component_model(true)
+        // Plain functions only: the contract has no async ones, and their bookkeeping costs every call.
+        .concurrency_support(false)
+        // A loop is interrupted by the tick; fuel would cost twice as much and measure no time.
+        .epoch_interruption(true)
+        .max_wasm_stack(Limits::GUEST_STACK)
+        .async_stack_size(Limits::STACK)
+        // Nothing that agents' toolchains use needs these, and each is more for an attacker to try. The proposals that
+        // the engine was built without (threads, garbage collection, exceptions) are refused as well.
+        .wasm_memory64(false)
+        .wasm_multi_memory(false)
+        .wasm_relaxed_simd(false)
+        .wasm_wide_arithmetic(false)
+        .wasm_custom_page_sizes(false);
+    config
+}
+
+/// The pool that instances come from: mapping memory anew for each turn makes two threads slower than one.
+fn pool(turns: u32, memory: usize) -> PoolingAllocationConfig {
+    let scan = PoolingAllocationConfig::is_pagemap_scan_available();
+    let keep = if scan { KEEP_WITH_SCAN } else { KEEP_WITHOUT_SCAN };
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_component_instances(turns)
+        .total_core_instances(turns.saturating_mul(CORE_INSTANCES_A_TURN))
+        .total_memories(turns.saturating_mul(MEMORIES_A_TURN))
+        .total_tables(turns.saturating_mul(TABLES_A_TURN))
+        .total_stacks(turns)
+        .max_core_instances_per_component(u32::try_from(Limits::INSTANCES).unwrap_or(u32::MAX))
+        .max_memories_per_component(u32::try_from(Limits::MEMORIES).unwrap_or(u32::MAX))
+        .max_tables_per_component(u32::try_from(Limits::TABLES).unwrap_or(u32::MAX))
+        .max_tables_per_module(4)
+        .max_memory_size(memory)
+        .table_elements(Limits::TABLE_ELEMENTS)
+        .decommit_batch_size(16)
+        .linear_memory_keep_resident(keep)
+        .table_keep_resident(keep)
+        .pagemap_scan(if scan { Enabled::Yes } else { Enabled::No });
+    pool
+}
+
+/// The thread that moves the engine's epoch on while a guest runs, and sleeps while none does.
+#[derive(Debug)]
+pub struct Ticker {
+    running: AtomicUsize,
+    asleep: AtomicBool,
+    thread: thread::Thread,
+}
+
+impl Ticker {
+    fn start(engine: &wasmtime::Engine) -> wasmtime::Result<Arc<Self>> {
+        let (sender, receiver) = std::sync::mpsc::sync_channel::<std::sync::Weak<Self>>(1);
+        let engine = engine.weak();
+        let thread = thread::Builder::new().name("ticker".to_owned()).spawn(move || {
+            let Ok(ticker) = receiver.recv() else { return };
+            let mut idle = 0;
+            while let Some((ticker, engine)) = ticker.upgrade().zip(engine.upgrade()) {
+                idle = if ticker.running.load(Ordering::SeqCst) == 0 { idle + 1 } else { 0 };
+                if idle > IDLE_TICKS {
+                    ticker.asleep.store(true, Ordering::SeqCst);
+                    if ticker.running.load(Ordering::SeqCst) == 0 {
+                        // A second is how long this thread outlives its engine at most.
+                        drop((ticker, engine));
+                        thread::park_timeout(Duration::from_secs(1));
+                        continue;
+                    }
+                }
+                engine.increment_epoch();
+                drop((ticker, engine));
+                thread::park_timeout(TICK);
+            }
+        })?;
+        let ticker = Arc::new(Self {
+            running: AtomicUsize::new(0),
+            asleep: AtomicBool::new(false),
+            thread: thread.thread().clone(),
+        });
+        sender.send(Arc::downgrade(&ticker)).map_err(|_| wasmtime::Error::msg("the ticker thread ended at once"))?;
+        Ok(ticker)
+    }
+
+    /// A guest begins to run on this thread.
+    pub fn enter(&self) {
+        self.running.fetch_add(1, Ordering::SeqCst);
+        if self.asleep.swap(false, Ordering::SeqCst) {
+            self.thread.unpark();
+        }
+    }
+
+    /// It waits, or is done.
+    pub fn leave(&self) {
+        self.running.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// The threads that guests run on, apart from those that do I/O: as many as the machine has cores, and nicer.
+#[derive(Debug)]
+pub struct GuestThreads {
+    runtime: Option<tokio::runtime::Runtime>,
+}
+
+impl GuestThreads {
+    /// Starts the threads.
+    pub fn start() -> std::io::Result<Self> {
+        let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(cores)
+            .thread_name("guest")
+            .on_thread_start(|| be_nicer(GUEST_NICENESS))
+            .enable_all()
+            .build()?;
+        Ok(Self { runtime: Some(runtime) })
+    }
+
+    /// Where to spawn turns.
+    pub fn handle(&self) -> Option<&tokio::runtime::Handle> {
+        self.runtime.as_ref().map(tokio::runtime::Runtime::handle)
+    }
+}
+
+impl Drop for GuestThreads {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // Not waited for: the turns were, and this may run where waiting is forbidden.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Lowers this thread's own priority. Where that is not allowed the thread runs as it is.
+fn be_nicer(by: i32) {
+    if let Err(error) = rustix::process::setpriority_process(None, by) {
+        tracing::debug!("cannot lower a thread's priority: {error}");
+    }
+}
+
+/// Gives this thread, and those it starts, the lowest priority.
+pub(super) fn be_lowest() {
+    be_nicer(LOWEST);
+}
