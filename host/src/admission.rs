@@ -63,7 +63,8 @@ impl Admission {
         let own = Arc::clone(&tenant.turns).try_acquire_owned().map_err(|_| Busy::Tenant)?;
         let server = Arc::clone(&self.turns).try_acquire_owned().map_err(|_| Busy::Server)?;
         if let Some(rate) = &tenant.rate {
-            rate.check().map_err(|until| Busy::Rate { retry_after: until.wait_time_from(DefaultClock::default().now()) })?;
+            rate.check()
+                .map_err(|until| Busy::Rate { retry_after: until.wait_time_from(DefaultClock::default().now()) })?;
         }
         Ok(Permit { _server: server, _tenant: own })
     }

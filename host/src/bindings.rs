@@ -3,7 +3,7 @@
 //! Host functions that may wait (those of `host` and `turn`) are async; the log answers at once. All can trap,
 //! which is how a broken contract or a passed limit ends a guest.
 
-#[expect(missing_docs, clippy::pedantic, reason = "bindgen-generated code; the contract's text documents it")]
+#[expect(missing_docs, reason = "bindgen-generated code; the contract's text documents it")]
 mod generated {
     wasmtime::component::bindgen!({
         path: "../wit",

@@ -182,7 +182,7 @@ impl Default for ServerConfig {
             concurrent_turns: 1000,
             connections: 10_000,
             request_time: Duration::from_secs(30),
-            write_time: Duration::from_secs(60),
+            write_time: Duration::from_mins(1),
             drain: Duration::from_secs(10),
         }
     }
@@ -190,7 +190,7 @@ impl Default for ServerConfig {
 
 impl Default for SessionConfig {
     fn default() -> Self {
-        Self { turns: 50, bytes: 256 * 1024, idle: Duration::from_secs(7 * 24 * 3600), per_tenant: 100_000 }
+        Self { turns: 50, bytes: 256 * 1024, idle: Duration::from_hours(7 * 24), per_tenant: 100_000 }
     }
 }
 

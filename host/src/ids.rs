@@ -15,9 +15,7 @@ pub const DEFAULT_TENANT: &str = "default";
 pub fn is_name(name: &str) -> bool {
     let good = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();
     let bytes = name.as_bytes();
-    bytes.len() <= NAME_MAX
-        && bytes.first().is_some_and(|c| good(*c))
-        && bytes.iter().all(|c| good(*c) || *c == b'-')
+    bytes.len() <= NAME_MAX && bytes.first().is_some_and(|c| good(*c)) && bytes.iter().all(|c| good(*c) || *c == b'-')
 }
 
 /// Which agent: a tenant's name and the agent's own.

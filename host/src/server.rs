@@ -13,7 +13,10 @@ use crate::{
     capabilities::tools::image,
     config::Config,
     protocols::{self, Lobby},
-    runtime::{Engine, GuestThreads, Registry, watch::{Report, Watcher}},
+    runtime::{
+        Engine, GuestThreads, Registry,
+        watch::{Report, Watcher},
+    },
     store::Store,
     tenants::Tenants,
     turn::Turns,

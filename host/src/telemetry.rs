@@ -4,9 +4,18 @@ use std::io::IsTerminal as _;
 
 use tracing_subscriber::EnvFilter;
 
+/// Libraries that would log what clients say, keys included, were they let to: no filter lets them.
+const QUIET: [&str; 2] = ["tungstenite=info", "tokio_tungstenite=info"];
+
 /// Starts the log: what `level` lets through, or what the filter in `RUST_LOG` does if it is set.
 pub fn start(level: &str) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(format!("warn,hostelry={level},guest={level}")));
+    let mut filter = EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| EnvFilter::new(format!("warn,hostelry={level},guest={level}")));
+    for quiet in QUIET {
+        if let Ok(directive) = quiet.parse() {
+            filter = filter.add_directive(directive);
+        }
+    }
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

@@ -143,9 +143,10 @@ mod tests {
         Tenants::new(&BTreeMap::from([("acme".to_owned(), acme)]))
     }
 
-    fn granted(access: &Access) -> Option<Option<&str>> {
+    /// What is opened: one agent by name, or `*` for all.
+    fn granted(access: &Access) -> Option<&str> {
         match access {
-            Access::Granted(grant) => Some(grant.agent.as_deref()),
+            Access::Granted(grant) => Some(grant.agent.as_deref().unwrap_or("*")),
             Access::Unauthorized | Access::Unknown => None,
         }
     }
@@ -153,21 +154,21 @@ mod tests {
     #[test]
     fn any_of_a_tenants_keys_opens_it_and_nothing_else_does() {
         let keyed = tenants(true);
-        assert_eq!(granted(&keyed.access("acme", Some("one"))), Some(None));
-        assert_eq!(granted(&keyed.access("acme", Some("two"))), Some(Some("echo")));
+        assert_eq!(granted(&keyed.access("acme", Some("one"))), Some("*"));
+        assert_eq!(granted(&keyed.access("acme", Some("two"))), Some("echo"));
         assert_eq!(granted(&keyed.access("acme", Some("three"))), None);
         assert_eq!(granted(&keyed.access("acme", None)), None);
         assert!(matches!(keyed.access("other", Some("one")), Access::Unauthorized), "a stranger learns no names");
-        assert_eq!(granted(&keyed.by_key(Some("two"))), Some(Some("echo")));
+        assert_eq!(granted(&keyed.by_key(Some("two"))), Some("echo"));
         assert_eq!(granted(&keyed.by_key(None)), None);
     }
 
     #[test]
     fn a_tenant_without_keys_is_open() {
         let open = tenants(false);
-        assert_eq!(granted(&open.access("acme", None)), Some(None));
-        assert_eq!(granted(&open.access("acme", Some("anything"))), Some(None));
-        assert_eq!(granted(&open.by_key(None)), Some(None));
+        assert_eq!(granted(&open.access("acme", None)), Some("*"));
+        assert_eq!(granted(&open.access("acme", Some("anything"))), Some("*"));
+        assert_eq!(granted(&open.by_key(None)), Some("*"));
         assert!(matches!(open.access("other", None), Access::Unknown));
     }
 }

@@ -34,6 +34,9 @@ pub use step::{DeviceCommand, Edge, Encode, Failure, Frames, Outcome, PairId, St
 /// The longest text of an agent's own error that is shown, in bytes.
 pub const SAID_MAX: usize = 2 * 1024;
 
+/// How long a turn's end may wait for the store, which only takes note and waits for no disk.
+const STORE_WAIT: Duration = Duration::from_secs(1);
+
 /// What a protocol asks for when a user said something.
 pub struct Order {
     /// Who answers. The turn keeps this version to its end.
@@ -108,13 +111,14 @@ impl Turns {
     pub fn start(&self, order: Order) -> Reader {
         let Order { agent, tenant, session, user, input, facts, device, turn_time, encoder, permit } = order;
         let (outbox, reader) = outbox(encoder);
-        let limits = agent.config.limits.as_ref().map_or_else(
-            || tenant.config.limits.clone(),
-            |asked| asked.within(&tenant.config.limits),
-        );
+        let limits = agent
+            .config
+            .limits
+            .as_ref()
+            .map_or_else(|| tenant.config.limits.clone(), |asked| asked.within(&tenant.config.limits));
         let turn = Turn {
             id: ids::turn_id(),
-            turn_time: turn_time.map_or(limits.turn_time, |bound| bound.min(limits.turn_time)),
+            time: turn_time.map_or(limits.turn_time, |bound| bound.min(limits.turn_time)),
             tools: ToolBox::new(&tenant.config, &agent.config, device),
             limits,
             agent,
@@ -132,10 +136,7 @@ impl Turns {
             turn = %turn.id,
         );
         let shared = Arc::clone(&self.shared);
-        let task = async move {
-            let _permit = permit;
-            turn.run(&shared).await;
-        };
+        let task = async move { turn.run(&shared, permit).await };
         self.shared.tasks.spawn_on(task.instrument(span), &self.shared.guests);
         reader
     }
@@ -161,17 +162,18 @@ struct Turn {
     facts: BTreeMap<String, String>,
     tools: ToolBox,
     limits: Limits,
-    turn_time: Duration,
+    time: Duration,
     outbox: Outbox,
 }
 
 impl Turn {
-    async fn run(self, shared: &Shared) {
+    async fn run(self, shared: &Shared, permit: Permit) {
         let began = Instant::now();
-        let Self { id, agent, session, user, input, facts, tools, limits, turn_time, outbox } = self;
-        shared.store.begin(&session, &id, &input, &facts).await;
-        let request =
-            Request { session_id: session.conversation.clone(), turn_id: id.clone(), user_id: user, input };
+        let Self { id, agent, session, user, input, facts, tools, limits, time, outbox } = self;
+        if tokio::time::timeout(STORE_WAIT, shared.store.begin(&session, &id, &input, &facts)).await.is_err() {
+            tracing::error!("the store does not answer; what the user said is not kept");
+        }
+        let request = Request { session_id: session.conversation.clone(), turn_id: id.clone(), user_id: user, input };
         let ctx = TurnCtx {
             turn_id: id.clone(),
             session: session.clone(),
@@ -187,18 +189,25 @@ impl Turn {
             biased;
             () = outbox.gone() => End::ClientLeft,
             () = shared.cut.cancelled() => End::ShuttingDown,
-            guest = tokio::time::timeout(turn_time, guest) => match guest {
-                Err(_) => End::TurnTime(turn_time),
+            guest = tokio::time::timeout(time, guest) => match guest {
+                Err(_) => End::TurnTime(time),
                 Ok(Err(_)) => End::Panicked,
                 Ok(Ok(Err(fault))) => End::Guest(fault),
                 Ok(Ok(Ok(Err(said)))) => End::Said(said),
                 Ok(Ok(Ok(Ok(())))) => End::Answered,
             },
         };
-        let answer = outbox.finish(&end.outcome());
+        // What the next turn needs of this one comes before the last frame: a client may speak again as soon as it sees
+        // that. A store that hangs holds nobody up.
+        let answer = outbox.take_answer();
         if !answer.is_empty() {
-            shared.store.answer(&session, &id, answer).await;
+            let kept = tokio::time::timeout(STORE_WAIT, shared.store.answer(&session, &id, answer)).await;
+            if kept.is_err() {
+                tracing::error!("the store does not answer; what the agent said is not kept");
+            }
         }
+        drop(permit);
+        outbox.finish(&end.outcome());
         end.log(began.elapsed(), meter.used());
     }
 }

@@ -13,7 +13,7 @@ const NOW: &str = "now";
 
 impl Host for TurnState {
     async fn history(&mut self, max: u32) -> wasmtime::Result<Vec<Message>> {
-        Ok(TurnState::history(self, max).await)
+        Ok(Self::history(self, max).await)
     }
 
     async fn tools(&mut self) -> wasmtime::Result<Vec<Tool>> {

@@ -78,19 +78,15 @@ impl GuestLog {
     /// Takes what a line costs: its bytes, and one for being a line.
     fn take(&self, bytes: usize) -> bool {
         let mut budget = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        match budget.left.checked_sub(bytes + 1) {
-            Some(left) => {
-                budget.left = left;
-                true
-            }
-            None => {
-                if !std::mem::replace(&mut budget.said, true) {
-                    tracing::warn!(target: "guest", "log: this turn logged {} bytes; the rest is dropped", budget.limit);
-                }
-                budget.left = 0;
-                false
-            }
+        if let Some(left) = budget.left.checked_sub(bytes + 1) {
+            budget.left = left;
+            return true;
         }
+        if !std::mem::replace(&mut budget.said, true) {
+            tracing::warn!(target: "guest", "log: this turn logged {} bytes; the rest is dropped", budget.limit);
+        }
+        budget.left = 0;
+        false
     }
 }
 

@@ -48,11 +48,7 @@ struct Entry {
 
 /// All tools that the host brings, by group.
 static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
-    let groups = [
-        (Group::Device, device::TOOLS),
-        (Group::Workspace, workspace::TOOLS),
-        (Group::Http, image::TOOLS),
-    ];
+    let groups = [(Group::Device, device::TOOLS), (Group::Workspace, workspace::TOOLS), (Group::Http, image::TOOLS)];
     let all = groups.into_iter().flat_map(|(group, specs)| specs.iter().map(move |spec| (group, spec)));
     all.map(|(group, spec)| Entry { group, spec, schema: Schema::new(spec) }).collect()
 });
@@ -203,7 +199,8 @@ mod tests {
 
     #[test]
     fn a_turn_has_what_its_tenant_allows_of_what_its_agent_asks_for() {
-        let tenant = TenantConfig { tools: vec!["workspace/*".to_owned(), "device/*".to_owned()], ..TenantConfig::default() };
+        let tenant =
+            TenantConfig { tools: vec!["workspace/*".to_owned(), "device/*".to_owned()], ..TenantConfig::default() };
         let mut agent = AgentConfig::default();
         let names = |tools: &ToolBox| tools.list().into_iter().map(|tool| tool.name).collect::<Vec<_>>();
         assert!(names(&ToolBox::new(&tenant, &agent, true)).contains(&"take_photo".to_owned()));

@@ -12,7 +12,10 @@ const KEY_BYTES: usize = 32;
 /// Makes a key, and prints it with the line for the configuration.
 pub(super) fn new(tenant: &str, agent: Option<&str>) -> Exit {
     if let Some(wrong) = [Some(tenant), agent].into_iter().flatten().find(|name| !ids::is_name(name)) {
-        anstream::eprintln!("error: `{}` is no name: one matches [a-z0-9][a-z0-9-]{{0,62}}", crate::text::visible(wrong));
+        anstream::eprintln!(
+            "error: `{}` is no name: one matches [a-z0-9][a-z0-9-]{{0,62}}",
+            crate::text::visible(wrong)
+        );
         return Exit::Usage;
     }
     let bytes: [u8; KEY_BYTES] = rand::rng().random();

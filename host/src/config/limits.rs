@@ -69,7 +69,7 @@ impl Default for Limits {
         Self {
             memory: 64 * 1024 * 1024,
             cpu_time: Duration::from_secs(2),
-            turn_time: Duration::from_secs(120),
+            turn_time: Duration::from_mins(2),
             events: 10_000,
             output: 4 * 1024 * 1024,
             tool_calls: 64,

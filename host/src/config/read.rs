@@ -47,7 +47,8 @@ fn whole(mut root: Section<'_, '_>, folder: &Path) -> Config {
     let address = |text: &str| {
         text.parse::<SocketAddr>().map_err(|_| format!("{text:?} is not an address; write it like \"127.0.0.1:8080\""))
     };
-    let path = |text: Option<String>, default: &Path| folder.join(text.map_or_else(|| default.to_owned(), PathBuf::from));
+    let path =
+        |text: Option<String>, default: &Path| folder.join(text.map_or_else(|| default.to_owned(), PathBuf::from));
     let limits = root.section("limits").map_or_else(Limits::default, |section| limits(section, &Limits::default()));
     let config = Config {
         listen: root.parsed("listen", address).unwrap_or(defaults.listen),
@@ -146,10 +147,10 @@ fn keys(section: &mut Section<'_, '_>) -> Vec<KeyConfig> {
 
 /// The digest in `sha256:…`.
 fn digest(text: &str) -> Result<[u8; 32], String> {
-    let wrong = || {
-        "not a key's digest; make a key with `hostelry keys new TENANT` and put the line it prints here".to_owned()
-    };
-    let digits = text.strip_prefix("sha256:").filter(|digits| digits.len() == 64 && digits.is_ascii()).ok_or_else(wrong)?;
+    let wrong =
+        || "not a key's digest; make a key with `hostelry keys new TENANT` and put the line it prints here".to_owned();
+    let digits =
+        text.strip_prefix("sha256:").filter(|digits| digits.len() == 64 && digits.is_ascii()).ok_or_else(wrong)?;
     let mut digest = [0; 32];
     for (byte, pair) in digest.iter_mut().zip(digits.as_bytes().chunks(2)) {
         let pair = std::str::from_utf8(pair).map_err(|_| wrong())?;
@@ -252,7 +253,8 @@ impl AgentConfig {
 
 /// An agent's own texts: those for all languages, and a table for each language.
 fn texts(mut section: Section<'_, '_>) -> BTreeMap<String, Texts> {
-    let own = |section: &mut Section<'_, '_>| Texts { apology: section.text("apology"), nothing: section.text("nothing") };
+    let own =
+        |section: &mut Section<'_, '_>| Texts { apology: section.text("apology"), nothing: section.text("nothing") };
     let mut texts = BTreeMap::from([(String::new(), own(&mut section))]);
     for (language, mut table) in section.sections() {
         texts.insert(language.to_ascii_lowercase(), own(&mut table));
@@ -312,7 +314,10 @@ mod tests {
         assert!(faults[1].contains("hostelry.toml:2: limts: unknown key; did you mean `limits`?"), "{faults:#?}");
         assert!(faults[2].contains(":4: limits.memory: \"64 parsecs\" is not a size"), "{faults:#?}");
         assert!(faults[3].contains(":5: limits.events: not a whole number of at least 1"), "{faults:#?}");
-        assert!(faults.iter().any(|fault| fault.contains("tenants.A.") && fault.contains("name matches")), "{faults:#?}");
+        assert!(
+            faults.iter().any(|fault| fault.contains("tenants.A.") && fault.contains("name matches")),
+            "{faults:#?}"
+        );
         assert!(faults.iter().any(|fault| fault.contains("hostelry keys new")), "an empty key never opens a tenant");
     }
 

@@ -125,7 +125,10 @@ impl<'p, 'a> Section<'p, 'a> {
                 text.parse().map_err(|_| format!("{text:?} is not a size; write it like \"64MiB\""))?;
             let size = size.as_u64();
             if size < least {
-                return Err(format!("{text:?} is too small; at least {}", bytesize::ByteSize::b(least).display().iec()));
+                return Err(format!(
+                    "{text:?} is too small; at least {}",
+                    bytesize::ByteSize::b(least).display().iec()
+                ));
             }
             T::try_from(size).map_err(|_| format!("{text:?} is too large"))
         })
@@ -133,7 +136,7 @@ impl<'p, 'a> Section<'p, 'a> {
 
     /// A duration in words, such as "2s", of at least a millisecond and at most ten years.
     pub(super) fn duration(&mut self, key: &'static str) -> Option<Duration> {
-        const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+        const LONGEST: Duration = Duration::from_hours(10 * 365 * 24);
         self.parsed(key, |text| {
             let time = humantime::parse_duration(text)
                 .map_err(|_| format!("{text:?} is not a duration; write it like \"2s\" or \"500ms\""))?;
@@ -163,21 +166,19 @@ impl<'p, 'a> Section<'p, 'a> {
     /// A list of anything, each with its place.
     pub(super) fn list(&mut self, key: &'static str) -> Option<Vec<(Range<usize>, DeValue<'a>)>> {
         self.value(key, |value| match value {
-            DeValue::Array(items) => {
-                Ok(items.into_iter().map(|item| (item.span(), item.into_inner())).collect())
-            }
+            DeValue::Array(items) => Ok(items.into_iter().map(|item| (item.span(), item.into_inner())).collect()),
             other => Err(format!("{} is not a list", kind(&other))),
         })
     }
 
     /// A table.
-    pub(super) fn section(&mut self, key: &'static str) -> Option<Section<'p, 'a>> {
+    pub(super) fn section(&mut self, key: &'static str) -> Option<Self> {
         let (span, value) = self.take(key)?;
         self.enter(key, span, value)
     }
 
     /// Every table that is left, by name; then nothing is.
-    pub(super) fn sections(&mut self) -> Vec<(String, Section<'p, 'a>)> {
+    pub(super) fn sections(&mut self) -> Vec<(String, Self)> {
         let values = std::mem::take(&mut self.values);
         let sections = values.into_iter().filter_map(|(key, (_, value))| {
             let span = value.span();
@@ -187,9 +188,9 @@ impl<'p, 'a> Section<'p, 'a> {
     }
 
     /// What a table that stands in a list holds.
-    pub(super) fn enter(&self, key: &str, span: Range<usize>, value: DeValue<'a>) -> Option<Section<'p, 'a>> {
+    pub(super) fn enter(&self, key: &str, span: Range<usize>, value: DeValue<'a>) -> Option<Self> {
         match value {
-            DeValue::Table(table) => Some(Section::new(self.page, format!("{}{key}.", self.path), span, table)),
+            DeValue::Table(table) => Some(Self::new(self.page, format!("{}{key}.", self.path), span, table)),
             other => {
                 self.fault(span, key, &format!("{} is not a table", kind(&other)));
                 None
@@ -202,7 +203,9 @@ impl<'p, 'a> Section<'p, 'a> {
         for (key, (span, _)) in &self.values {
             let nearest = self.known.iter().map(|known| (distance(key, known), known)).min();
             let hint = match nearest {
-                Some((distance, known)) if distance <= 2 && distance < key.chars().count() => format!("; did you mean `{known}`?"),
+                Some((distance, known)) if distance <= 2 && distance < key.chars().count() => {
+                    format!("; did you mean `{known}`?")
+                }
                 _ if self.known.is_empty() => String::new(),
                 _ => format!("; there are {}", self.known.join(", ")),
             };

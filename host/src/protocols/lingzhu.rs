@@ -134,11 +134,7 @@ async fn by_path(
 }
 
 /// The address where only the key says who is meant.
-async fn by_key(
-    State(lobby): State<Arc<Lobby>>,
-    Extension(room): Extension<Room>,
-    request: Request,
-) -> Response {
+async fn by_key(State(lobby): State<Arc<Lobby>>, Extension(room): Extension<Room>, request: Request) -> Response {
     let key = key_of(request.headers());
     let way = match lobby.tenants.by_key(key.as_deref()) {
         Access::Granted(grant) => the_agent(&lobby, grant),
@@ -162,12 +158,7 @@ fn the_agent(lobby: &Lobby, grant: Grant) -> Result<(Grant, String), Refused> {
 }
 
 /// Answers a request that has found its way, or not.
-async fn answer(
-    lobby: &Lobby,
-    room: &Room,
-    way: Result<(Grant, String), Refused>,
-    request: Request,
-) -> Response {
+async fn answer(lobby: &Lobby, room: &Room, way: Result<(Grant, String), Refused>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let answered = match way.and_then(|(grant, agent)| find(lobby, grant, &agent)) {
         Ok(found) => serve(lobby, room, found, &parts.headers, body).await,
@@ -192,13 +183,7 @@ fn find(lobby: &Lobby, grant: Grant, agent: &str) -> Result<Found, Refused> {
 }
 
 /// Reads the request of somebody who may ask, and begins its turn.
-async fn serve(
-    lobby: &Lobby,
-    room: &Room,
-    found: Found,
-    headers: &HeaderMap,
-    body: Body,
-) -> Result<Response, Refused> {
+async fn serve(lobby: &Lobby, room: &Room, found: Found, headers: &HeaderMap, body: Body) -> Result<Response, Refused> {
     let config = &lobby.config.lingzhu;
     let bounds = Bounds { max: config.max_body, time: lobby.config.server.request_time };
     let Whole { bytes, share } = body::read(body, headers, bounds, room).await?;

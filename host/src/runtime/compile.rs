@@ -5,11 +5,14 @@
 use std::{fmt, sync::Arc};
 
 use sha2::{Digest, Sha256};
-use wasmtime::component::{Component, types::ComponentItem};
+use wasmtime::component::{
+    Component,
+    types::{ComponentInstance, ComponentItem},
+};
 
 use super::{Engine, scan::scan};
 use crate::{
-    bindings::AgentPre,
+    bindings::{AgentPre, types::Request},
     capabilities::TurnState,
     config::AgentConfig,
     ids::{self, AgentId},
@@ -106,13 +109,6 @@ pub fn version(bytes: &[u8]) -> String {
     ids::hex(&Sha256::digest(bytes))
 }
 
-/// Compiles, links and checks a component on a thread that may wait: for a command that does nothing else.
-pub fn compile(engine: &Engine, id: AgentId, bytes: &[u8], config: AgentConfig) -> Result<CompiledAgent, Unfit> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Unfit::Host(format!("cannot start the compiler: {error}")))?;
-    runtime.block_on(prepare(engine, id, &bytes.into(), version(bytes), config))
-}
-
 /// Compiles, links and checks a component. `version` is its hash, as [`version()`] tells it.
 pub async fn prepare(
     engine: &Engine,
@@ -124,8 +120,14 @@ pub async fn prepare(
     look(bytes)?;
     let component = engine.compiler().component(engine.raw(), bytes, &version).await?;
     check_imports(engine, &component)?;
-    check_exports(engine, &component)?;
+    let handler = check_exports(engine, &component)?;
     let pre = engine.linker().instantiate_pre(&component).map_err(|error| Unfit::Mismatch(reason(&error)))?;
+    match handler.get_export(engine.raw(), "handle").map(|export| export.ty) {
+        Some(ComponentItem::ComponentFunc(handle)) => handle
+            .typecheck::<(&Request,), (Result<(), String>,)>(&pre.instance_type())
+            .map_err(|error| Unfit::Mismatch(format!("the type of `handle` is another: {}", reason(&error))))?,
+        _ => return Err(Unfit::Mismatch("its handler has no function `handle`".to_owned())),
+    }
     let pre = AgentPre::new(pre).map_err(|error| Unfit::Mismatch(reason(&error)))?;
     Ok(CompiledAgent { id, version, config, engine: engine.clone(), pre })
 }
@@ -195,7 +197,8 @@ fn way_out(package: &str, version: &str) -> &'static str {
     }
 }
 
-fn check_exports(engine: &Engine, component: &Component) -> Result<(), Unfit> {
+/// The handler that the component exports.
+fn check_exports(engine: &Engine, component: &Component) -> Result<ComponentInstance, Unfit> {
     let mut near = None;
     for (name, item) in component.component_type().exports(engine.raw()) {
         let (interface, version) = name.split_once('@').unwrap_or((name, ""));
@@ -204,7 +207,7 @@ fn check_exports(engine: &Engine, component: &Component) -> Result<(), Unfit> {
                 return Err(Unfit::Version { verb: "exports", name: name.to_owned() });
             }
             return match item.ty {
-                ComponentItem::ComponentInstance(_) => Ok(()),
+                ComponentItem::ComponentInstance(handler) => Ok(handler),
                 _ => Err(Unfit::Mismatch(format!("{name} is no interface"))),
             };
         }

@@ -46,7 +46,7 @@ const TABLES_A_TURN: u32 = 4;
 /// The engine, what is linked into every guest, and the tick. Cloning is shallow.
 #[derive(Clone)]
 pub struct Engine {
-    engine: wasmtime::Engine,
+    raw: wasmtime::Engine,
     linker: Arc<Linker<TurnState>>,
     ticker: Arc<Ticker>,
     compiler: Compiler,
@@ -63,7 +63,7 @@ impl Engine {
         let mut linker = Linker::new(&engine);
         capabilities::add_to_linker(&mut linker)?;
         let ticker = Ticker::start(&engine)?;
-        Ok(Self { engine, linker: Arc::new(linker), ticker, compiler: Compiler::without_cache() })
+        Ok(Self { raw: engine, linker: Arc::new(linker), ticker, compiler: Compiler::without_cache() })
     }
 
     /// The same engine, keeping compiled code in `folder`.
@@ -79,7 +79,7 @@ impl Engine {
 
     /// Wasmtime's own handle.
     pub fn raw(&self) -> &wasmtime::Engine {
-        &self.engine
+        &self.raw
     }
 
     /// What guests are linked with.

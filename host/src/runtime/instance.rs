@@ -40,11 +40,7 @@ struct CpuSpent;
 /// Runs one turn of `agent` in a fresh instance. The inner result is the agent's own.
 ///
 /// The future must be polled inside a turn's deadline: it bounds the guest's CPU time and memory, not its waiting.
-pub async fn run(
-    agent: &CompiledAgent,
-    state: TurnState,
-    request: Request,
-) -> Result<Result<(), String>, GuestFault> {
+pub async fn run(agent: &CompiledAgent, state: TurnState, request: Request) -> Result<Result<(), String>, GuestFault> {
     let engine = agent.engine();
     let meter = state.meter();
     let limits = state.limits().clone();
@@ -73,12 +69,7 @@ pub async fn run(
 }
 
 /// What an error of the engine means. `memory` is the limit that the guest ran into, if it did.
-fn fault(
-    error: &wasmtime::Error,
-    starting: bool,
-    memory: Option<usize>,
-    cpu_time: std::time::Duration,
-) -> GuestFault {
+fn fault(error: &wasmtime::Error, starting: bool, memory: Option<usize>, cpu_time: std::time::Duration) -> GuestFault {
     if error.is::<CpuSpent>() {
         return GuestFault::CpuTime(cpu_time);
     }

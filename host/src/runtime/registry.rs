@@ -49,12 +49,14 @@ impl Registry {
         own.filter_map(|(_, standing)| standing.live.clone()).collect()
     }
 
-    /// Every plugin and how it stands, and the files that can be none.
-    pub fn standings(&self) -> (Vec<(AgentId, Standing)>, Vec<(String, String)>) {
-        let snapshot = self.snapshot.load();
-        let agents = snapshot.agents.iter().map(|(id, standing)| (id.clone(), standing.clone())).collect();
-        let strays = snapshot.strays.iter().map(|(path, why)| (path.clone(), why.clone())).collect();
-        (agents, strays)
+    /// Every plugin and how it stands.
+    pub fn standings(&self) -> BTreeMap<AgentId, Standing> {
+        self.snapshot.load().agents.clone()
+    }
+
+    /// The files that can be no agent, by path within the folder, and why.
+    pub fn strays(&self) -> BTreeMap<String, String> {
+        self.snapshot.load().strays.clone()
     }
 
     /// Whether the plugins folder has been looked through once.

@@ -6,8 +6,8 @@
 //! what no toolchain makes. It does not validate; the engine does that afterwards.
 
 use wasmparser::{
-    Chunk, ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentOuterAliasKind, ComponentTypeRef, Instance,
-    Parser, Payload,
+    Chunk, ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentOuterAliasKind, ComponentTypeRef,
+    Instance, Parser, Payload,
 };
 
 use super::compile::Unfit;
@@ -62,13 +62,16 @@ pub(super) fn scan(bytes: &[u8]) -> Result<(), Unfit> {
     let mut walk = Walk { levels: vec![Level::default()], ..Walk::default() };
     // The parsers of what the current part stands in, and whether each is a component.
     let mut outer: Vec<(Parser, bool)> = Vec::new();
+    // Where each of them ends.
+    let mut ends: Vec<usize> = Vec::new();
     let mut parser = Parser::new(0);
     let mut in_component = true;
     let mut rest = bytes;
     loop {
-        // Inside another part, the end is that part's, which the parser knows by itself.
+        // Inside another part, the end is that part's.
         let last = outer.is_empty();
-        let (consumed, payload) = match parser.parse(rest, last && rest.is_empty()).map_err(|error| invalid(&error))? {
+        let over = if last { rest.is_empty() } else { ends.last() == Some(&(bytes.len() - rest.len())) };
+        let (consumed, payload) = match parser.parse(rest, over).map_err(|error| invalid(&error))? {
             Chunk::NeedMoreData(_) if last && rest.is_empty() => return Err(Unfit::Incomplete),
             Chunk::NeedMoreData(_) if last => match parser.parse(rest, true) {
                 // All sections are read; what the parser waits for is one more or the end.
@@ -79,12 +82,14 @@ pub(super) fn scan(bytes: &[u8]) -> Result<(), Unfit> {
             Chunk::Parsed { consumed, payload } => (consumed, payload),
         };
         match payload {
-            Payload::ModuleSection { parser: inner, .. } => {
+            Payload::ModuleSection { parser: inner, unchecked_range } => {
+                ends.push(unchecked_range.end);
                 outer.push((std::mem::replace(&mut parser, inner), in_component));
                 in_component = false;
                 walk.part()?;
             }
-            Payload::ComponentSection { parser: inner, .. } => {
+            Payload::ComponentSection { parser: inner, unchecked_range } => {
+                ends.push(unchecked_range.end);
                 outer.push((std::mem::replace(&mut parser, inner), in_component));
                 in_component = true;
                 walk.part()?;
@@ -97,6 +102,7 @@ pub(super) fn scan(bytes: &[u8]) -> Result<(), Unfit> {
                 if in_component {
                     walk.leave()?;
                 }
+                ends.pop();
                 match outer.pop() {
                     Some((parent, component)) => (parser, in_component) = (parent, component),
                     None => return Ok(()),
@@ -268,13 +274,13 @@ mod tests {
 
     /// The same without depth: each component is beside the one it names.
     fn flat(count: usize) -> String {
-        let mut parts = "(component $c0 (core module $m) (core instance (instantiate $m)))".to_owned();
+        let mut parts = vec!["(component $c0 (core module $m) (core instance (instantiate $m)))".to_owned()];
         for level in 1..=count {
             let below = level - 1;
-            parts.push_str(&format!(
-                "(component $c{level} (alias outer 1 {below} (component $b)) (instance (instantiate $b)) (instance (instantiate $b)))"
-            ));
+            let twice = "(instance (instantiate $b)) (instance (instantiate $b))";
+            parts.push(format!("(component $c{level} (alias outer 1 {below} (component $b)) {twice})"));
         }
+        let parts = parts.join("");
         format!("(component {parts} (instance (instantiate $c{count})))")
     }
 
@@ -282,6 +288,9 @@ mod tests {
     fn a_plain_component_passes() {
         text("(component (core module $m (func (local i32))) (core instance (instantiate $m)))").unwrap();
         text("(component)").unwrap();
+        // A part that is the last of the file is whole, not one that more of may come.
+        text("(component (core module (memory 1)))").unwrap();
+        text("(component (component (core module)))").unwrap();
     }
 
     #[test]

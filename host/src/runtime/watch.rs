@@ -86,13 +86,7 @@ impl Report {
 
 impl Watcher {
     /// A watcher of `root` for the agents of `tenants`.
-    pub fn new(
-        root: &Path,
-        tenants: Vec<String>,
-        config: &ReloadConfig,
-        engine: &Engine,
-        registry: &Registry,
-    ) -> Self {
+    pub fn new(root: &Path, tenants: Vec<String>, config: &ReloadConfig, engine: &Engine, registry: &Registry) -> Self {
         Self {
             root: root.to_owned(),
             tenants,
@@ -121,11 +115,7 @@ impl Watcher {
         let (hint, mut hints) = mpsc::channel(1);
         let mut eyes = Eyes::open(&self.root, &hint);
         loop {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                _ = hints.recv() => {}
-                () = tokio::time::sleep(self.config.poll) => {}
-            }
+            // First of all: what changed before these eyes were open told nobody.
             loop {
                 let mut reports = Vec::new();
                 let unsettled = self.look(&mut reports).await;
@@ -138,7 +128,15 @@ impl Watcher {
                     () = tokio::time::sleep(self.pace()) => {}
                 }
             }
-            eyes = eyes.still(&self.root, &hint);
+            if eyes.are_elsewhere(&self.root) {
+                eyes = Eyes::open(&self.root, &hint);
+                continue;
+            }
+            tokio::select! {
+                () = stop.cancelled() => return,
+                _ = hints.recv() => {}
+                () = tokio::time::sleep(self.config.poll) => {}
+            }
         }
     }
 
@@ -299,6 +297,8 @@ struct Eyes {
 
 impl Eyes {
     fn open(root: &Path, hint: &mpsc::Sender<()>) -> Self {
+        // Told before the watch begins: a folder that takes its place in between is then another.
+        let identity = folder::identity(root);
         let hint = hint.clone();
         // What happened is looked at, not believed; a hint that waits already is enough.
         let told = move |_: notify::Result<notify::Event>| _ = hint.try_send(());
@@ -309,12 +309,12 @@ impl Eyes {
         let watcher = watcher
             .inspect_err(|error| tracing::warn!("cannot watch the plugins folder, so it is only polled: {error}"))
             .ok();
-        Self { identity: watcher.as_ref().and_then(|_| folder::identity(root)), _watcher: watcher }
+        Self { _watcher: watcher, identity }
     }
 
-    /// These eyes, or new ones if the folder has been replaced by another.
-    fn still(self, root: &Path, hint: &mpsc::Sender<()>) -> Self {
+    /// Whether the folder has been replaced by another.
+    fn are_elsewhere(&self, root: &Path) -> bool {
         let now = folder::identity(root);
-        if now.is_some() && now != self.identity { Self::open(root, hint) } else { self }
+        now.is_some() && now != self.identity
     }
 }

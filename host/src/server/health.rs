@@ -56,7 +56,7 @@ async fn ready(lobby: &Lobby, store: &Store, named: bool) -> Response {
 
 /// Every plugin and how it stands, and the files that can be none.
 pub(super) fn agents(lobby: &Lobby) -> (Vec<Value>, Vec<Value>) {
-    let (agents, strays) = lobby.registry.standings();
+    let (agents, strays) = (lobby.registry.standings(), lobby.registry.strays());
     let agents = agents.iter().map(|(id, standing)| {
         json!({
             "tenant": id.tenant,

@@ -25,9 +25,11 @@ pub(super) fn now() -> i64 {
     jiff::Timestamp::now().as_millisecond()
 }
 
-/// Notes that a session is in use, making it if it is new, and gives its row. The tenant's longest idle sessions go if
-/// it has more than it may.
+/// Notes that a session is in use, making it if it is new, and gives its row. One that was idle for too long, and that no
+/// sweep has found yet, begins anew. The tenant's longest idle sessions go if it has more than it may.
 pub(super) fn touch(db: &Connection, config: &SessionConfig, session: &Session, now: i64) -> rusqlite::Result<i64> {
+    let sql = "DELETE FROM sessions WHERE key = ?1 AND used < ?2";
+    db.prepare_cached(sql)?.execute(params![session.key, used_since(config, now)])?;
     let sql = "INSERT INTO sessions (key, tenant, agent, used) VALUES (?1, ?2, ?3, ?4)
         ON CONFLICT (key) DO UPDATE SET used = excluded.used RETURNING id";
     let values = params![session.key, session.tenant, session.agent, now];
@@ -45,10 +47,14 @@ pub(super) fn touch(db: &Connection, config: &SessionConfig, session: &Session, 
 
 /// Deletes sessions that were idle for too long; whether there may be more of them.
 pub(super) fn sweep(db: &Connection, config: &SessionConfig, now: i64) -> rusqlite::Result<bool> {
-    let idle = i64::try_from(config.idle.as_millis()).unwrap_or(i64::MAX);
     let sql = "DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE used < ?1 ORDER BY used LIMIT ?2)";
-    let gone = db.prepare_cached(sql)?.execute(params![now.saturating_sub(idle), SWEPT_AT_ONCE])?;
+    let gone = db.prepare_cached(sql)?.execute(params![used_since(config, now), SWEPT_AT_ONCE])?;
     Ok(i64::try_from(gone).is_ok_and(|gone| gone >= SWEPT_AT_ONCE))
+}
+
+/// Since when a session must have been used not to be idle for too long.
+fn used_since(config: &SessionConfig, now: i64) -> i64 {
+    now.saturating_sub(i64::try_from(config.idle.as_millis()).unwrap_or(i64::MAX))
 }
 
 /// Records that a turn begins.

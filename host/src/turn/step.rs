@@ -138,6 +138,7 @@ impl Frames {
     }
 
     /// Takes everything that waits.
+    #[must_use]
     pub fn take(&mut self) -> Self {
         Self { bytes: self.bytes.split(), ends: std::mem::take(&mut self.ends) }
     }

@@ -154,7 +154,11 @@ mod tests {
             ("take_navigation", json!({ "action": "pause" }), "action"),
             ("take_navigation", json!({ "poi_name": "P", "navi_type": 3 }), "navi_type"),
             ("take_navigation", json!({ "poi_name": 7 }), "poi_name"),
-            ("control_calendar", json!({ "action": "delete" }), "action"),
+            (
+                "control_calendar",
+                json!({ "action": "delete", "title": "T", "start_time": "2026-03-02 10:00" }),
+                "action",
+            ),
             ("control_calendar", json!({ "title": "T" }), "start_time"),
         ] {
             let spec = TOOLS.iter().find(|spec| spec.name == name).unwrap();

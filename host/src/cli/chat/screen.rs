@@ -66,6 +66,7 @@ impl<O: Write, E: Write> Screen<O, E> {
             Piece::Think(text) => self.text(Stream::Thought, &text),
             Piece::Answer(text) => self.text(Stream::Answer, &text),
             Piece::Stand(text) => {
+                self.end_line()?;
                 self.text(Stream::Answer, &text)?;
                 self.hint("these are the host's words: the agent failed, or had nothing to say")
             }

@@ -106,24 +106,27 @@ pub(super) async fn read(mut body: Body, headers: &HeaderMap, bounds: Bounds, ro
         let size = bytes.len() + data.len();
         if size > max {
             drop((bytes, share));
-            throw_away(body, headers, max * (THROWN_AWAY - 1)).await;
+            discard(body, max * (THROWN_AWAY - 1)).await;
             return Err(Unread::TooLarge(max));
         }
         if !room.fits(&mut share, size) {
             drop((bytes, share));
-            throw_away(body, headers, max).await;
+            discard(body, max).await;
             return Err(Unread::NoRoom);
         }
         bytes.extend_from_slice(&data);
     }
 }
 
-/// Reads what a client still sends, up to a bound, and forgets it.
-pub(super) async fn throw_away(mut body: Body, headers: &HeaderMap, max: usize) {
-    if headers.contains_key(header::EXPECT) {
-        // The client waits for our answer before it sends anything.
-        return;
+/// Lets a client send what it has not begun to send, up to a bound, and forgets it.
+pub(super) async fn throw_away(body: Body, headers: &HeaderMap, max: usize) {
+    // A client that waits for our answer before it sends anything needs no more than that.
+    if !headers.contains_key(header::EXPECT) {
+        discard(body, max).await;
     }
+}
+
+async fn discard(mut body: Body, max: usize) {
     let deadline = Instant::now() + THROW_AWAY_TIME;
     let mut read = 0;
     while let Ok(Some(Ok(frame))) = timeout_at(deadline, body.frame()).await {

@@ -90,7 +90,7 @@ impl Stripper {
             self.prev = read.chars().next_back().or(self.prev);
             rest = after;
         }
-        self.held = rest.to_owned();
+        rest.clone_into(&mut self.held);
         out
     }
 
@@ -125,7 +125,7 @@ impl Stripper {
                 self.owe();
                 Some(1)
             }
-            ' ' | '\t' if self.row.is_some() => {
+            ' ' | '\t' | '\r' if self.row.is_some() => {
                 self.owe();
                 Some(1)
             }
@@ -133,9 +133,8 @@ impl Stripper {
             _ if self.code.is_some() => Some(self.plain(rest, out)),
             '*' | '_' | '~' => self.emphasis(c, rest, end, out),
             '[' => self.link(rest, 1, end, out),
-            '!' if rest.len() == 1 && !end => None,
+            '!' | '\\' if rest.len() == 1 && !end => None,
             '!' if rest.starts_with("![") => self.link(rest, 2, end, out),
-            '\\' if rest.len() == 1 && !end => None,
             '\\' => {
                 let plain = rest.get(1..2).filter(|next| ESCAPED.contains(next));
                 self.show(plain.unwrap_or("\\"), out);
@@ -151,7 +150,7 @@ impl Stripper {
         let in_code = self.code.is_some();
         let stops = |c: char| match c {
             '\n' | '`' => true,
-            '|' | ' ' | '\t' => in_row,
+            '|' | ' ' | '\t' | '\r' => in_row,
             '*' | '_' | '~' | '[' | '!' | '\\' => !in_code,
             _ => false,
         };

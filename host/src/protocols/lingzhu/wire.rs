@@ -32,17 +32,8 @@ pub(super) const FACTS_BYTES_MAX: usize = 64 * 1024;
 pub(super) const LANG_DEFAULT: &str = "zh-CN";
 
 /// The keys of `metadata` that the platform sends; they go before others where there is no room for all.
-const KNOWN_FACTS: [&str; 9] = [
-    "lang",
-    "location",
-    "company_id",
-    "latitude",
-    "longitude",
-    "currentTime",
-    "weather",
-    "battery",
-    "runningApp",
-];
+const KNOWN_FACTS: [&str; 9] =
+    ["lang", "location", "company_id", "latitude", "longitude", "currentTime", "weather", "battery", "runningApp"];
 
 /// A request, checked.
 #[derive(Debug, PartialEq)]
@@ -167,7 +158,7 @@ fn is_image_url(text: &str) -> bool {
 /// The facts that there is room for, and how many there is none for. A key of `metadata` goes before the same key of
 /// `context`: it is what the platform really sends.
 fn facts(fields: &mut Fields<'_>) -> (BTreeMap<String, String>, usize) {
-    let Some(mut flat) = fields.take("metadata").and_then(|field| field.fields()) else { return Default::default() };
+    let Some(mut flat) = fields.take("metadata").and_then(Field::fields) else { return Default::default() };
     let mut nested = Fields::default();
     if let Some(context) = flat.take("context") {
         match context.fields() {
@@ -178,7 +169,9 @@ fn facts(fields: &mut Fields<'_>) -> (BTreeMap<String, String>, usize) {
     let (mut facts, mut bytes, mut dropped) = (BTreeMap::new(), 0, 0);
     let known: Vec<_> = [&mut flat, &mut nested]
         .into_iter()
-        .flat_map(|fields| KNOWN_FACTS.iter().filter_map(|key| fields.take(key).map(|field| ((*key).to_owned(), field))))
+        .flat_map(|fields| {
+            KNOWN_FACTS.iter().filter_map(|key| fields.take(key).map(|field| ((*key).to_owned(), field)))
+        })
         .collect();
     for (key, field) in known.into_iter().chain(flat).chain(nested) {
         let key = text::kebab(&key);
@@ -236,23 +229,25 @@ struct Outgoing<'a> {
     answer_stream: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     follow_up: Option<&'a [String]>,
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "tool_call")]
-    tool_call: Option<&'a DeviceCommand>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call: Option<ToolCall<'a>>,
     message_id: &'a str,
     agent_id: &'a str,
     is_finish: bool,
 }
 
-#[expect(clippy::ref_option, reason = "the signature is serde's")]
-fn tool_call<S: Serializer>(call: &Option<&DeviceCommand>, serializer: S) -> Result<S::Ok, S::Error> {
-    let mut map = serializer.serialize_map(None)?;
-    if let Some(call) = call {
-        map.serialize_entry("command", call.command)?;
-        for (name, value) in &call.fields {
+/// A command as the document's flat object: its name first, its fields beside it.
+struct ToolCall<'a>(&'a DeviceCommand);
+
+impl Serialize for ToolCall<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(1 + self.0.fields.len()))?;
+        map.serialize_entry("command", self.0.command)?;
+        for (name, value) in &self.0.fields {
             map.serialize_entry(name, value)?;
         }
+        map.end()
     }
-    map.end()
 }
 
 impl Ids {
@@ -286,7 +281,7 @@ impl Ids {
         };
         match say {
             Say::Answer(text) => object.answer_stream = Some(text),
-            Say::ToolCall(call) => (object.kind, object.tool_call) = ("tool_call", Some(call)),
+            Say::ToolCall(call) => (object.kind, object.tool_call) = ("tool_call", Some(ToolCall(call))),
             Say::FollowUp(questions) => (object.kind, object.follow_up) = ("follow_up", Some(questions)),
         }
         out.extend_from_slice(head);

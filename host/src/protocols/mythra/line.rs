@@ -25,7 +25,7 @@ use crate::turn::Frames;
 
 /// How long the peer may take to answer a close before the connection is dropped. A round trip, with room; longer would
 /// only keep a descriptor for a peer that does not mean to answer.
-pub(super) const CLOSE_WAIT: Duration = Duration::from_secs(1);
+pub(super) const CLOSE_WAIT: Duration = Duration::from_millis(400);
 
 /// How many of the host's own messages may wait before nothing more is read: each answers something that was read, so
 /// a client that writes and never reads stops itself.

@@ -8,6 +8,8 @@ use std::{collections::BTreeMap, fmt};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::text;
+
 /// The most facts of one message that are kept. The document has three; a client's own additions fit many times over.
 pub(super) const FACTS_MAX: usize = 256;
 /// The most bytes of facts, keys included, that are kept of one message: they are stored with the session.
@@ -175,7 +177,7 @@ fn facts(mut fields: BTreeMap<String, Field>) -> (BTreeMap<String, String>, usiz
     let (mut facts, mut bytes, mut dropped) = (BTreeMap::new(), 0, 0);
     for (key, field) in documented.into_iter().chain(fields) {
         let (Field::Text(value) | Field::Number(value) | Field::Other(value)) = field;
-        let key = kebab(&key);
+        let key = text::kebab(&key);
         if key.is_empty() || value.is_empty() || facts.contains_key(&key) {
             continue;
         }
@@ -188,34 +190,6 @@ fn facts(mut fields: BTreeMap<String, Field>) -> (BTreeMap<String, String>, usiz
         facts.insert(key, value);
     }
     (facts, dropped)
-}
-
-/// `projectId`, `project_id` and `project-id` as `project-id`.
-fn kebab(key: &str) -> String {
-    let mut out = String::with_capacity(key.len() + 4);
-    let mut after_capital = true;
-    let mut chars = key.trim().chars().peekable();
-    while let Some(c) = chars.next() {
-        if matches!(c, '_' | '-') || c.is_whitespace() {
-            if !out.is_empty() && !out.ends_with('-') {
-                out.push('-');
-            }
-            after_capital = true;
-        } else if c.is_uppercase() {
-            // A word begins at a capital after a small letter, and at the last of several capitals before one.
-            let ends_capitals = after_capital && chars.peek().is_some_and(|next| next.is_lowercase());
-            if !out.is_empty() && !out.ends_with('-') && (!after_capital || ends_capitals) {
-                out.push('-');
-            }
-            out.extend(c.to_lowercase());
-            after_capital = true;
-        } else {
-            out.push(c);
-            after_capital = false;
-        }
-    }
-    out.truncate(out.trim_end_matches('-').len());
-    out
 }
 
 /// What a message that we send is about.

@@ -57,7 +57,8 @@ impl FilePrint {
 
     fn modified(&self) -> SystemTime {
         let seconds = u64::try_from(self.modified.0).unwrap_or(0);
-        SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+        SystemTime::UNIX_EPOCH
+            + Duration::from_secs(seconds)
             + Duration::from_nanos(u64::try_from(self.modified.1).unwrap_or(0))
     }
 }
@@ -87,27 +88,31 @@ pub(super) fn identity(root: &Path) -> Option<(u64, u64)> {
 
 /// Looks through the folder and the tenants' folders in it.
 pub(super) fn scan(root: &Path, tenants: &[String]) -> io::Result<Found> {
-    let real = root.canonicalize()?;
-    let mut found = Found::default();
-    for entry in entries(root)? {
-        let (name, path) = entry;
-        if fs::metadata(&path).is_ok_and(|metadata| metadata.is_dir()) {
-            if !path.canonicalize().is_ok_and(|path| path.starts_with(&real)) {
-                found.stray(&name, "this link leads out of the plugins folder, and is not followed");
-            } else if ids::is_name(&name) {
-                for (file, path) in entries(&path)? {
-                    found.file(&real, &name, &file, &format!("{name}/{file}"), path, tenants);
-                }
-            } else {
-                let why = "no tenant can have this name, so nothing in the folder is served; a name matches \
-                           [a-z0-9][a-z0-9-]{0,62}";
-                found.stray(&name, why);
+    let mut look = Look { real: root.canonicalize()?, tenants, found: Found::default() };
+    for (name, path) in entries(root)? {
+        if !fs::metadata(&path).is_ok_and(|metadata| metadata.is_dir()) {
+            look.file(DEFAULT_TENANT, &name, &name, path);
+        } else if !path.canonicalize().is_ok_and(|path| path.starts_with(&look.real)) {
+            look.stray(&name, "this link leads out of the plugins folder, and is not followed");
+        } else if ids::is_name(&name) {
+            for (file, path) in entries(&path)? {
+                look.file(&name, &file, &format!("{name}/{file}"), path);
             }
         } else {
-            found.file(&real, DEFAULT_TENANT, &name, &name, path, tenants);
+            let why = "no tenant can have this name, so nothing in the folder is served; a name matches \
+                       [a-z0-9][a-z0-9-]{0,62}";
+            look.stray(&name, why);
         }
     }
-    Ok(found)
+    Ok(look.found)
+}
+
+/// A look that goes on.
+struct Look<'a> {
+    /// The folder's own path, with no links in it.
+    real: PathBuf,
+    tenants: &'a [String],
+    found: Found,
 }
 
 /// The entries of a folder by name; those that begin with a dot are nobody's.
@@ -124,32 +129,32 @@ fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     Ok(entries)
 }
 
-impl Found {
+impl Look<'_> {
     fn stray(&mut self, path: &str, why: &str) {
-        self.strays.insert(text::visible(path), why.to_owned());
+        self.found.strays.insert(text::visible(path), why.to_owned());
     }
 
-    /// Notes one file.
-    fn file(&mut self, real: &Path, tenant: &str, file: &str, shown: &str, path: PathBuf, tenants: &[String]) {
+    /// Notes one file of a tenant's, which is shown as `shown`.
+    fn file(&mut self, tenant: &str, file: &str, shown: &str, path: PathBuf) {
         let Some(name) = file.strip_suffix(".wasm") else {
-            if file.ends_with(".cwasm") {
+            if path.extension().is_some_and(|extension| extension == "cwasm") {
                 self.stray(shown, "precompiled code is never loaded; drop the .wasm component itself");
             }
             return;
         };
         let why = if !ids::is_name(name) {
             "no agent can have this name; a name matches [a-z0-9][a-z0-9-]{0,62}".to_owned()
-        } else if !tenants.iter().any(|known| known == tenant) {
+        } else if !self.tenants.iter().any(|known| known == tenant) {
             format!("there is no tenant `{tenant}`; hint: add [tenants.{tenant}] to hostelry.toml")
-        } else if self.plugins.len() >= AGENTS_MAX {
+        } else if self.found.plugins.len() >= AGENTS_MAX {
             format!("more than {AGENTS_MAX} agents are in the folder")
         } else {
             let id = AgentId { tenant: tenant.to_owned(), agent: name.to_owned() };
-            match look(real, &path) {
+            match look(&self.real, &path) {
                 Ok(None) => return,
-                Ok(Some(_)) if self.plugins.contains_key(&id) => format!("another file is already agent {id}"),
+                Ok(Some(_)) if self.found.plugins.contains_key(&id) => format!("another file is already agent {id}"),
                 Ok(Some(print)) => {
-                    self.plugins.insert(id, (path, print));
+                    self.found.plugins.insert(id, (path, print));
                     return;
                 }
                 Err(why) => why,

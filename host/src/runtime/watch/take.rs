@@ -17,11 +17,7 @@ const BESIDE_MAX: u64 = 64 * 1024;
 /// What reading gave.
 pub(super) enum Taken {
     /// The component with its hash, and what it asks for.
-    Whole {
-        bytes: Arc<[u8]>,
-        version: String,
-        config: Box<AgentConfig>,
-    },
+    Whole { bytes: Arc<[u8]>, version: String, config: Box<AgentConfig> },
     /// The files are not what was looked at any more.
     Changed,
     /// They cannot be used, and why.
@@ -41,7 +37,8 @@ pub(super) fn take(path: &Path, print: &Print, max: u64, agent: &str) -> Taken {
             None => AgentConfig::default(),
             Some(beside) => {
                 let bytes = read(&path.with_extension("toml"), Some(beside), BESIDE_MAX, "64KiB")?;
-                let text = String::from_utf8(bytes).map_err(|_| Unread::Refused(format!("{agent}.toml is not UTF-8")))?;
+                let text =
+                    String::from_utf8(bytes).map_err(|_| Unread::Refused(format!("{agent}.toml is not UTF-8")))?;
                 AgentConfig::read(&text, &format!("{agent}.toml"))
                     .map_err(|faults| Unread::Refused(faults.to_string()))?
             }

@@ -156,7 +156,8 @@ impl Stripper {
 
     /// The length of a table's rule, or of the pipe that begins a row.
     fn table(&mut self, rest: &str, end: bool) -> Option<usize> {
-        let other = rest.bytes().take(RULE_MAX).position(|byte| !matches!(byte, b'|' | b'-' | b':' | b' ' | b'\t' | b'\r'));
+        let other =
+            rest.bytes().take(RULE_MAX).position(|byte| !matches!(byte, b'|' | b'-' | b':' | b' ' | b'\t' | b'\r'));
         let line = match other {
             Some(at) => rest.get(..at).filter(|_| rest.as_bytes().get(at) == Some(&b'\n')),
             None if rest.len() >= RULE_MAX => None,

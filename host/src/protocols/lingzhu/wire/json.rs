@@ -111,7 +111,7 @@ impl<'a> Field<'a> {
     }
 
     /// The first items of an array, at most `max`; one that is `null` is as one that is no object.
-    pub(super) fn items(self, max: usize) -> Option<Vec<Field<'a>>> {
+    pub(super) fn items(self, max: usize) -> Option<Vec<Self>> {
         let Self::Other(json) = self else { return None };
         serde_json::Deserializer::from_str(json).deserialize_seq(Items { max }).ok()
     }
@@ -198,7 +198,7 @@ impl<'de> Visitor<'de> for Items {
 }
 
 /// The text of a JSON string. Half of a surrogate pair, which is what is left of an emoji that a client cut in two,
-/// becomes a replacement character.
+/// becomes replacement characters.
 fn unquoted(json: &str) -> String {
     struct Lossy;
 

@@ -78,25 +78,6 @@ fn other_keys_become_facts() {
 }
 
 #[test]
-fn keys_are_kebab_cased() {
-    let cases = [
-        ("projectId", "project-id"),
-        ("project_id", "project-id"),
-        ("preferred model", "preferred-model"),
-        ("URLPath", "url-path"),
-        ("userID", "user-id"),
-        ("already-kebab", "already-kebab"),
-        ("_private_", "private"),
-        ("a__b", "a-b"),
-        ("h264Codec", "h264-codec"),
-        ("", ""),
-    ];
-    for (key, expected) in cases {
-        assert_eq!(kebab(key), expected, "{key}");
-    }
-}
-
-#[test]
 fn facts_past_a_bound_are_dropped_and_the_documents_own_go_first() {
     let many: Vec<String> = (0..300).map(|n| format!(r#""a{n}":"x""#)).collect();
     let text = format!(r#"{{"type":"user-input","userInput":"hi",{},"projectId":"p"}}"#, many.join(","));
