@@ -1,7 +1,7 @@
 //! The Lingzhu endpoint: agents of AI glasses over an HTTP POST that is answered by a stream of events.
 //!
-//! Here is the way in: the address, and the checks before a turn in the order in which they are made. [`body`] reads the
-//! request, [`wire`] knows the JSON, [`encode`] and [`markdown`] show a turn, [`sse`] streams it. What the protocol's
+//! Here is the way in: the address, and the checks before a turn in the order in which they are made. `body` reads the
+//! request, `wire` knows the JSON, `encode` and `markdown` show a turn, `sse` streams it. What the protocol's
 //! document leaves open is decided in `docs/protocols/lingzhu.md`.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -215,11 +215,8 @@ fn ids_of(ask: &Ask, agent: &CompiledAgent) -> Ids {
 fn order(ask: Ask, ids: Ids, found: Found, permit: Permit, turn_time: Duration) -> Order {
     let Found { tenant, agent } = found;
     let encoder = Encoder::new(ids, &agent.config, ask.lang());
-    let session = SessionKey {
-        agent: agent.id.clone(),
-        user: ask.user_id.clone().unwrap_or_else(|| ANONYMOUS.to_owned()),
-        conversation: ask.message_id,
-    };
+    let session =
+        SessionKey { agent: agent.id.clone(), user: person(ask.user_id.as_deref()), conversation: ask.message_id };
     Order {
         agent,
         tenant,
@@ -232,6 +229,11 @@ fn order(ask: Ask, ids: Ids, found: Found, permit: Permit, turn_time: Duration) 
         encoder: Box::new(encoder),
         permit,
     }
+}
+
+/// Whose conversation it is: a wearer who has a name never shares one with those who have none, whatever the name is.
+fn person(user: Option<&str>) -> String {
+    user.map_or_else(|| ANONYMOUS.to_owned(), |user| format!("user:{user}"))
 }
 
 /// The key that a request shows, if it shows one.

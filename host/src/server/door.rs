@@ -1,5 +1,5 @@
-//! What every connection passes when it is accepted: the count of connections, no delay for small frames, and a bound on
-//! how long a client may take nothing of what is sent to it.
+//! What every connection passes when it is accepted: the count of connections, no delay for small frames, a bound on how
+//! long a client may take nothing of what is sent to it, and no HTTP/2, whose connections the bounds here do not know.
 
 use std::{
     io,
@@ -18,6 +18,9 @@ use tokio::{
 use tokio_io_timeout::TimeoutStream;
 
 use crate::config::ServerConfig;
+
+/// How a client that speaks HTTP/2 without being asked begins; no method of HTTP/1 does.
+const PREFACE: &[u8] = b"PRI ";
 
 /// The door of one listener. Cloning is shallow.
 #[derive(Clone, Debug)]
@@ -48,7 +51,7 @@ impl<S> Accept<TcpStream, S> for Door {
             stream.set_nodelay(true)?;
             let mut stream = TimeoutStream::new(stream);
             stream.set_write_timeout(Some(self.write_time));
-            Ok(Connection { stream: Box::pin(stream), _place: place })
+            Ok(Connection { stream: Box::pin(stream), opening: PREFACE.iter(), _place: place })
         };
         std::future::ready(connection().map(|connection| (connection, service)))
     }
@@ -58,12 +61,28 @@ impl<S> Accept<TcpStream, S> for Door {
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: Pin<Box<TimeoutStream<TcpStream>>>,
+    /// What a client that speaks HTTP/2 would say next; nothing once it has said anything else.
+    opening: std::slice::Iter<'static, u8>,
     _place: OwnedSemaphorePermit,
 }
 
 impl AsyncRead for Connection {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        self.stream.as_mut().poll_read(cx, buf)
+        let before = buf.filled().len();
+        let read = self.stream.as_mut().poll_read(cx, buf);
+        for said in buf.filled().get(before..).unwrap_or_default() {
+            match self.opening.next() {
+                Some(expected) if said == expected && self.opening.len() == 0 => {
+                    return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, "HTTP/2 is not spoken here")));
+                }
+                Some(expected) if said == expected => {}
+                _ => {
+                    self.opening = [].iter();
+                    break;
+                }
+            }
+        }
+        read
     }
 }
 

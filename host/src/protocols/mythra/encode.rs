@@ -5,8 +5,6 @@
 
 use std::collections::VecDeque;
 
-use bytes::BufMut as _;
-
 use super::wire::{Event, Kind, Outgoing};
 use crate::{
     ids, text,
@@ -132,7 +130,7 @@ fn event_of(edge: Edge) -> Event {
 /// Appends `message` as one frame.
 pub(super) fn write(message: &Outgoing<'_>, out: &mut Frames) {
     let start = out.bytes.len();
-    match serde_json::to_writer((&mut out.bytes).writer(), message) {
+    match message.write(&mut out.bytes) {
         Ok(()) => out.end_frame(),
         // Text and numbers always fit into JSON; half a frame must not stand in the next one's place all the same.
         Err(error) => {

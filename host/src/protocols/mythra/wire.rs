@@ -5,6 +5,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
+use bytes::{BufMut as _, BytesMut};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -262,6 +263,11 @@ impl<'a> Outgoing<'a> {
     pub(super) fn tool(id: &'a str, event: Event, func: &'a str, args: &'a str) -> Self {
         let args = serde_json::from_str(args).or_else(|_| serde_json::from_str("{}")).ok();
         Self { func: Some(func), args, ..Self::bare(id, Kind::ToolCall, event) }
+    }
+
+    /// Appends its JSON to `out`.
+    pub(super) fn write(&self, out: &mut BytesMut) -> serde_json::Result<()> {
+        serde_json::to_writer(out.writer(), self)
     }
 }
 

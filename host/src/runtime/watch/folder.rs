@@ -88,8 +88,10 @@ pub(super) fn identity(root: &Path) -> Option<(u64, u64)> {
 
 /// Looks through the folder and the tenants' folders in it.
 pub(super) fn scan(root: &Path, tenants: &[String]) -> io::Result<Found> {
-    let mut look = Look { real: root.canonicalize()?, tenants, found: Found::default() };
-    for (name, path) in entries(root)? {
+    // Read by this name to the end: a link that is swapped in the middle does not mix two folders.
+    let real = root.canonicalize()?;
+    let mut look = Look { real: real.clone(), tenants, found: Found::default() };
+    for (name, path) in entries(&real)? {
         if !fs::metadata(&path).is_ok_and(|metadata| metadata.is_dir()) {
             look.file(DEFAULT_TENANT, &name, &name, path);
         } else if !path.canonicalize().is_ok_and(|path| path.starts_with(&look.real)) {

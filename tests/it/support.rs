@@ -1,0 +1,7 @@
+//! What the tests start and talk with.
+
+pub mod guests;
+pub mod host;
+pub mod turn;
+pub mod wat;
+pub mod wire;
