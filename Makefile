@@ -43,7 +43,7 @@ clippy: target
 	cd guest-examples && $(CARGO) clippy --workspace --all-targets --target $(TARGET) --release -- -D warnings
 
 doc:
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
 
 deny:
 	@$(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install --locked --debug cargo-deny --version 0.20.2

@@ -197,6 +197,11 @@ impl Turn {
                 Ok(Ok(Ok(Ok(())))) => End::Answered,
             },
         };
+        // A guest that hears of it may end by itself before we are told.
+        let end = match end {
+            End::Said(_) | End::Guest(_) if outbox.is_gone() => End::ClientLeft,
+            end => end,
+        };
         // What the next turn needs of this one comes before the last frame: a client may speak again as soon as it sees
         // that. A store that hangs holds nobody up.
         let answer = outbox.take_answer();

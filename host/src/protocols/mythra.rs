@@ -1,7 +1,7 @@
 //! The Mythra endpoint: external agents of Mythra Agent Studio over a WebSocket.
 //!
-//! Here is the way in: the handshake and what it is refused for. [`socket`] serves a connection, [`wire`] knows the
-//! JSON, [`encode`] shows a turn. What the protocol's document leaves open is decided in `docs/protocols/mythra.md`.
+//! Here is the way in: the handshake and what it is refused for. `socket` serves a connection, `wire` knows the
+//! JSON, `encode` shows a turn. What the protocol's document leaves open is decided in `docs/protocols/mythra.md`.
 
 use std::sync::Arc;
 

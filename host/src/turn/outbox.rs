@@ -148,6 +148,11 @@ impl Outbox {
         state.wake();
     }
 
+    /// Whether the client is gone.
+    pub fn is_gone(&self) -> bool {
+        self.shared.gone.is_cancelled()
+    }
+
     /// Waits until the client is gone.
     pub async fn gone(&self) {
         self.shared.gone.cancelled().await;
@@ -208,8 +213,9 @@ impl AsyncStream for Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        self.shared.lock().closed = true;
+        // First, so that a guest which ends because it hears of it is known to have been left.
         self.shared.gone.cancel();
+        self.shared.lock().closed = true;
         self.shared.room.notify_waiters();
     }
 }

@@ -112,12 +112,8 @@ async fn a_hundred_reloads_under_load_lose_no_turn_and_leave_nothing_behind() {
         }
     };
     let settled = timeout(SOON, settled).await;
-    let (late_files, code) = files(&host);
-    assert!(
-        settled.is_ok(),
-        "{early_threads} threads, then {}; open {early_files:#?}, then {late_files:#?}",
-        threads(&host)
-    );
+    let ((late_files, code), late_threads) = (files(&host), threads(&host));
+    assert!(settled.is_ok(), "{early_threads:?}, then {late_threads:?}; {early_files:#?}, then {late_files:#?}");
     assert!(code <= CODE_MAX, "{code} files of compiled code are open");
     assert_quiet(&host);
 }
