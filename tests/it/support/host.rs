@@ -211,6 +211,7 @@ impl Host {
 }
 
 impl Drop for Host {
+    #[expect(clippy::print_stdout, reason = "what is printed is shown with the test that failed")]
     fn drop(&mut self) {
         if std::thread::panicking() {
             println!("--- the host's log\n{}---", *self.log.borrow());
