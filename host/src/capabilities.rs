@@ -1,6 +1,6 @@
 //! What a guest may do: the state of a turn that its host functions work on, one file an interface of the contract.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use wasmtime::component::{HasSelf, Linker, ResourceTable};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
@@ -9,9 +9,8 @@ use crate::{
     bindings::types::Message,
     config::Limits,
     ids::SessionKey,
-    runtime::Meter,
+    script::Outbox,
     store::{Recall, Store},
-    turn::Outbox,
 };
 
 mod events;
@@ -46,7 +45,6 @@ pub struct TurnState {
     ctx: TurnCtx,
     outbox: Outbox,
     limits: Limits,
-    meter: Arc<Meter>,
     log: GuestLog,
     /// The session before this turn, once it has been asked for.
     recall: Option<Recall>,
@@ -65,7 +63,6 @@ impl TurnState {
         Self {
             ctx,
             outbox,
-            meter: Arc::new(Meter::new(limits.cpu_time)),
             recall: None,
             events: 0,
             output: 0,
@@ -76,11 +73,6 @@ impl TurnState {
             log,
             limits,
         }
-    }
-
-    /// What counts the guest's CPU time.
-    pub fn meter(&self) -> Arc<Meter> {
-        Arc::clone(&self.meter)
     }
 
     /// The turn's bounds.

@@ -5,7 +5,7 @@
 //! user input to its end), `runtime/instance.rs` (one guest's run), `capabilities/events.rs` (what it shows), and back
 //! out through `protocols/mythra/encode.rs` (frames).
 //!
-//! Dependencies go one way, downwards: server, protocols, turn, runtime, capabilities, bindings; what is left over
+//! Dependencies go one way, downwards: server, protocols, turn, runtime, capabilities, script, bindings; what is left over
 //! ([`config`], [`tenants`], [`ids`], [`text`]) knows nobody above it. `docs/architecture.md` has the whole map.
 
 pub mod cli;
@@ -20,6 +20,8 @@ pub mod runtime;
 
 pub mod capabilities;
 pub mod store;
+
+pub mod script;
 
 pub mod bindings;
 

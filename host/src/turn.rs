@@ -17,19 +17,11 @@ use crate::{
     capabilities::{TurnCtx, TurnState, tools::ToolBox},
     config::Limits,
     ids::{self, SessionKey},
-    runtime::{CompiledAgent, GuestFault, instance},
+    runtime::{CompiledAgent, GuestFault, Meter, instance},
+    script::{Encode, Failure, Outbox, Outcome, Reader, outbox},
     store::Store,
     tenants::Tenant,
 };
-
-pub mod args;
-mod outbox;
-mod script;
-mod step;
-
-pub use outbox::{ANSWER_KEPT_MAX, EmitFault, Outbox, Reader, WAITING_BYTES_MAX, outbox};
-pub use script::{FOLLOW_UP_BYTES_MAX, FOLLOW_UP_MAX, NAME_BYTES_MAX, OPEN_PAIRS_MAX, Refusal, Script, Steps};
-pub use step::{DeviceCommand, Edge, Encode, Failure, Frames, Outcome, PairId, Step, Stream};
 
 /// The longest text of an agent's own error that is shown, in bytes.
 pub const SAID_MAX: usize = 2 * 1024;
@@ -182,9 +174,9 @@ impl Turn {
             store: shared.store.clone(),
             http: shared.http.clone(),
         };
+        let meter = Arc::new(Meter::new(limits.cpu_time));
         let state = TurnState::new(ctx, outbox.clone(), limits);
-        let meter = state.meter();
-        let guest = AssertUnwindSafe(instance::run(&agent, state, request)).catch_unwind();
+        let guest = AssertUnwindSafe(instance::run(&agent, state, request, &meter)).catch_unwind();
         let end = tokio::select! {
             biased;
             () = outbox.gone() => End::ClientLeft,

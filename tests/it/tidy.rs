@@ -18,7 +18,7 @@ const SERDE: &[&str] = &[
     "cli",
     "server",
     "capabilities/tools",
-    "turn/args.rs",
+    "script/args.rs",
     "protocols/mythra/wire",
     "protocols/lingzhu/wire",
 ];
@@ -27,6 +27,7 @@ const SERDE: &[&str] = &[
 const ABOVE: &[&str] = &["server", "protocols", "cli"];
 const BELOW: &[&str] = &[
     "turn",
+    "script",
     "runtime",
     "capabilities",
     "store",

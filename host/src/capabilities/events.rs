@@ -6,7 +6,7 @@ use crate::{
         host::Host,
         types::{EmitError, Event, Output, ToolError},
     },
-    turn::EmitFault,
+    script::EmitFault,
 };
 
 impl Host for TurnState {

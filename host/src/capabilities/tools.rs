@@ -10,7 +10,7 @@ use super::TurnState;
 use crate::{
     bindings::types::{Tool, ToolError},
     config::{AgentConfig, TenantConfig},
-    turn::{self, EmitFault},
+    script::{self, EmitFault},
 };
 
 pub mod device;
@@ -130,7 +130,7 @@ pub(super) async fn call(state: &mut TurnState, name: &str, args: &str) -> Resul
         return Err(ToolError::Denied(format!("tool-calls: a turn may call {} tools", state.limits.tool_calls)));
     }
     state.tool_calls += 1;
-    let object = turn::args::object(args);
+    let object = script::args::object(args);
     let shown = object.as_deref().unwrap_or("{}");
     let pair = state.outbox.tool_start(name, shown).await.map_err(|fault| match fault {
         EmitFault::Closed => ToolError::Failed("the client is gone".to_owned()),

@@ -1,9 +1,11 @@
 //! One instance's run: a fresh store, the bounds on it, the call of `handle`, and why it failed if it did.
 
+use std::sync::Arc;
+
 use wasmtime::{Store, Trap, UpdateDeadline};
 use wasmtime_wasi::I32Exit;
 
-use super::{CompiledAgent, meter::Slice};
+use super::{CompiledAgent, Meter, meter::Slice};
 use crate::{bindings::types::Request, capabilities::TurnState};
 
 /// Why a guest did not return. For the log and the figures; a client sees a general text.
@@ -40,9 +42,13 @@ struct CpuSpent;
 /// Runs one turn of `agent` in a fresh instance. The inner result is the agent's own.
 ///
 /// The future must be polled inside a turn's deadline: it bounds the guest's CPU time and memory, not its waiting.
-pub async fn run(agent: &CompiledAgent, state: TurnState, request: Request) -> Result<Result<(), String>, GuestFault> {
+pub async fn run(
+    agent: &CompiledAgent,
+    state: TurnState,
+    request: Request,
+    meter: &Arc<Meter>,
+) -> Result<Result<(), String>, GuestFault> {
     let engine = agent.engine();
-    let meter = state.meter();
     let limits = state.limits().clone();
     let mut store = Store::new(engine.raw(), state);
     store.limiter(|state| state.memory());
@@ -50,7 +56,7 @@ pub async fn run(agent: &CompiledAgent, state: TurnState, request: Request) -> R
     store.set_max_component_handles(limits.handles);
     // Set before the instance is made: a start function runs then.
     store.set_epoch_deadline(1);
-    let watch = std::sync::Arc::clone(&meter);
+    let watch = Arc::clone(meter);
     store.epoch_deadline_callback(move |_| match watch.slice() {
         Slice::Spent => Err(CpuSpent.into()),
         Slice::Over => Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now()))),

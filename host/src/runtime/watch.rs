@@ -13,7 +13,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use notify::{RecursiveMode, Watcher as _};
+use notify::{
+    EventKind, RecursiveMode, Watcher as _,
+    event::{AccessKind, AccessMode},
+};
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -134,7 +137,8 @@ impl Watcher {
             }
             tokio::select! {
                 () = stop.cancelled() => return,
-                _ = hints.recv() => {}
+                // What comes at once is looked at together, and a folder that never rests so often and no more.
+                _ = hints.recv() => tokio::time::sleep(self.pace()).await,
                 () = tokio::time::sleep(self.config.poll) => {}
             }
         }
@@ -289,6 +293,17 @@ enum Outcome {
     Live(Option<String>),
 }
 
+/// Whether something may have changed. That the folder was read is no news: we read it ourselves at every look.
+fn is_news(event: &notify::Result<notify::Event>) -> bool {
+    match event {
+        Ok(event) => match event.kind {
+            EventKind::Access(access) => access == AccessKind::Close(AccessMode::Write),
+            _ => true,
+        },
+        Err(_) => true,
+    }
+}
+
 /// What watches the folder for hints. Without it there is the poll.
 struct Eyes {
     _watcher: Option<notify::RecommendedWatcher>,
@@ -301,7 +316,11 @@ impl Eyes {
         let identity = folder::identity(root);
         let hint = hint.clone();
         // What happened is looked at, not believed; a hint that waits already is enough.
-        let told = move |_: notify::Result<notify::Event>| _ = hint.try_send(());
+        let told = move |event: notify::Result<notify::Event>| {
+            if is_news(&event) {
+                _ = hint.try_send(());
+            }
+        };
         let watcher = notify::recommended_watcher(told).and_then(|mut watcher| {
             watcher.watch(root, RecursiveMode::Recursive)?;
             Ok(watcher)
@@ -316,5 +335,28 @@ impl Eyes {
     fn are_elsewhere(&self, root: &Path) -> bool {
         let now = folder::identity(root);
         now.is_some() && now != self.identity
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use notify::{
+        Event,
+        event::{CreateKind, DataChange, ModifyKind},
+    };
+
+    use super::*;
+
+    #[test]
+    fn reading_the_folder_is_no_news_and_whatever_changes_it_is() {
+        let news = |kind| is_news(&Ok(Event::new(kind)));
+        assert!(!news(EventKind::Access(AccessKind::Open(AccessMode::Any))));
+        assert!(!news(EventKind::Access(AccessKind::Close(AccessMode::Read))));
+        assert!(!news(EventKind::Access(AccessKind::Read)));
+        assert!(news(EventKind::Access(AccessKind::Close(AccessMode::Write))));
+        assert!(news(EventKind::Create(CreateKind::File)));
+        assert!(news(EventKind::Modify(ModifyKind::Data(DataChange::Any))));
+        assert!(news(EventKind::Any));
+        assert!(is_news(&Err(notify::Error::generic("too many events"))));
     }
 }

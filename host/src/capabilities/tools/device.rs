@@ -5,7 +5,7 @@ use jiff::civil::DateTime;
 use serde_json::Value;
 
 use super::schema::ToolSpec;
-use crate::turn::DeviceCommand;
+use crate::script::DeviceCommand;
 
 /// The form of a time, as the document has it.
 const TIME: &str = "%Y-%m-%d %H:%M";

@@ -8,8 +8,8 @@ use super::{
 };
 use crate::{
     config::{AgentConfig, Markdown},
+    script::{Edge, Encode, FOLLOW_UP_MAX, Failure, Frames, Outcome, Step, Stream},
     text,
-    turn::{Edge, Encode, FOLLOW_UP_MAX, Failure, Frames, Outcome, Step, Stream},
 };
 
 /// The most bytes of text in one frame: several screens of the glasses, and little to hold on their side.

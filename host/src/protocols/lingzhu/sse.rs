@@ -20,7 +20,7 @@ use futures_util::Stream;
 use tokio::time::{Instant, Sleep};
 
 use super::wire::{Event, Ids, Say};
-use crate::{config::LingzhuConfig, turn::Frames};
+use crate::{config::LingzhuConfig, script::Frames};
 
 /// The comment that keeps what stands between us and the client from taking the stream for a dead one.
 const KEEP_ALIVE: Bytes = Bytes::from_static(b": keepalive\n\n");

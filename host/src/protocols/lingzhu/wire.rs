@@ -12,8 +12,8 @@ use serde::{Serialize, Serializer, ser::SerializeMap as _};
 use self::json::{Field, Fields};
 use crate::{
     bindings::types::{Content, Message, Role},
+    script::{DeviceCommand, Frames},
     text,
-    turn::{DeviceCommand, Frames},
 };
 
 mod json;

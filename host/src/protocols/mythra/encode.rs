@@ -7,8 +7,9 @@ use std::collections::VecDeque;
 
 use super::wire::{Event, Kind, Outgoing};
 use crate::{
-    ids, text,
-    turn::{Edge, Encode, Failure, Frames, OPEN_PAIRS_MAX, Outcome, PairId, Step, Stream},
+    ids,
+    script::{Edge, Encode, Failure, Frames, OPEN_PAIRS_MAX, Outcome, PairId, Step, Stream},
+    text,
 };
 
 /// The most bytes of text in one delta: what a client gets to show at once, and how long others wait behind it.

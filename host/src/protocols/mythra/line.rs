@@ -21,7 +21,7 @@ use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _};
 use tokio::time::{Instant, timeout};
 use tokio_tungstenite::tungstenite::{Error as SocketError, error::ProtocolError};
 
-use crate::turn::Frames;
+use crate::script::Frames;
 
 /// How long the peer may take to answer a close before the connection is dropped. A round trip, with room; longer would
 /// only keep a descriptor for a peer that does not mean to answer.

@@ -21,8 +21,9 @@ use crate::{
     bindings::types::{Content, Message as Said, Role},
     ids::{self, AgentId, SessionKey},
     protocols::Lobby,
+    script::{Frames, Reader},
     text,
-    turn::{Frames, Order, Reader},
+    turn::Order,
 };
 
 /// A connection and all that it is doing.

@@ -9,7 +9,7 @@ use super::*;
 use crate::{
     bindings::types::{Event as GuestEvent, Iteration, Output, Phase, ToolRun},
     config::Texts,
-    turn::{DeviceCommand, Script},
+    script::{DeviceCommand, Script},
 };
 
 /// What a turn does, in short.

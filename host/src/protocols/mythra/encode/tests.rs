@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::*;
 use crate::{
     bindings::types::{Custom, Event as Emitted, Iteration, Output, Phase, ToolRun},
-    turn::Script,
+    script::Script,
 };
 
 /// What happens in a turn.

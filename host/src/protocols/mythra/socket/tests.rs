@@ -19,9 +19,10 @@ use crate::{
     bindings::types::{Event as Emitted, Output},
     config::{Config, KeyConfig, TenantConfig},
     runtime::Registry,
+    script::{self, EmitFault, Failure, Outbox, Outcome},
     store::Store,
     tenants::Tenants,
-    turn::{self, EmitFault, Failure, Outbox, Outcome, Turns},
+    turn::Turns,
 };
 
 const HI: &str = r#"{"type":"user-input","userInput":"hi"}"#;
@@ -76,7 +77,7 @@ impl Stage {
     async fn connect_running(&self, room: usize) -> (JoinHandle<()>, Peer, Outbox) {
         let (mut connection, peer) = self.connection(room);
         let encoder = Encoder::new("r".to_owned(), "sorry".to_owned());
-        let (outbox, reader) = turn::outbox(Box::new(encoder));
+        let (outbox, reader) = script::outbox(Box::new(encoder));
         let guard = self.locks.of(&session(&connection.session)).lock_owned().await;
         connection.work = Work::Running { reader, _session: guard };
         (tokio::spawn(connection.serve()), peer, outbox)

@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    script::{Refusal, Script},
+    Refusal, Script,
     step::{DeviceCommand, Encode, Frames, Outcome, PairId, Step, Stream},
 };
 use crate::bindings::types::Event;
@@ -225,7 +225,7 @@ mod tests {
     use futures_util::StreamExt as _;
 
     use super::*;
-    use crate::{bindings::types::Output, turn::Failure};
+    use crate::{bindings::types::Output, script::Failure};
 
     /// A protocol of which every step is its debug text.
     struct Plain;

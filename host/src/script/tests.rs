@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     bindings::types::{Custom, Iteration, ToolRun},
-    turn::Failure,
+    script::Failure,
 };
 
 /// A step as a short word, with pairs by number, for comparing.

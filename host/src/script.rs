@@ -4,8 +4,14 @@
 //! second end is dropped, a stream that opens closes the other, and at the end of the turn everything open is closed,
 //! innermost first. It knows nothing of protocols, time or sockets.
 
-use super::step::{DeviceCommand, Edge, Outcome, PairId, Step, Stream};
 use crate::bindings::types::{Event, Output, Phase};
+
+pub mod args;
+mod outbox;
+mod step;
+
+pub use outbox::{ANSWER_KEPT_MAX, EmitFault, Outbox, Reader, WAITING_BYTES_MAX, outbox};
+pub use step::{DeviceCommand, Edge, Encode, Failure, Frames, Outcome, PairId, Step, Stream};
 
 /// The most pairs that may be open at once. A guest that opens and never closes would otherwise make the host keep a
 /// name for each; no honest agent nests so deep. One more is refused.
@@ -104,7 +110,7 @@ impl Script {
             }
             Event::ToolRun(run) => {
                 bounded("tool-run.name", &run.name)?;
-                let args = super::args::object(&run.args).map_err(|why| Refusal(format!("tool-run.args: {why}")))?;
+                let args = args::object(&run.args).map_err(|why| Refusal(format!("tool-run.args: {why}")))?;
                 match run.phase {
                     Phase::Start => {
                         self.start(Open::Tool { name: run.name.clone(), args, by_agent: true }, out).map(drop)
@@ -129,7 +135,7 @@ impl Script {
             }
             Event::Custom(custom) => {
                 bounded("custom.name", &custom.name)?;
-                super::args::value(&custom.json).map_err(|why| Refusal(format!("custom.json: {why}")))?;
+                args::value(&custom.json).map_err(|why| Refusal(format!("custom.json: {why}")))?;
                 Ok(())
             }
         }
