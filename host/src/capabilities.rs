@@ -1,6 +1,6 @@
 //! What a guest may do: the state of a turn that its host functions work on, one file an interface of the contract.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use wasmtime::component::{HasSelf, Linker, ResourceTable};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
@@ -23,6 +23,9 @@ mod wasi;
 pub use log::GuestLog;
 pub use memory::MemoryLimiter;
 use tools::ToolBox;
+
+/// How long a turn waits for what the host remembers.
+const RECALL_MAX: Duration = Duration::from_secs(2);
 
 /// What is known about a turn, and what its host functions reach.
 pub struct TurnCtx {
@@ -90,7 +93,13 @@ impl TurnState {
         let Self { ctx, recall, .. } = self;
         match recall {
             Some(recall) => recall,
-            None => recall.insert(ctx.store.recall(&ctx.session, &ctx.turn_id).await),
+            None => {
+                let recalled = tokio::time::timeout(RECALL_MAX, ctx.store.recall(&ctx.session, &ctx.turn_id)).await;
+                recall.insert(recalled.unwrap_or_else(|_| {
+                    tracing::error!("the store does not answer; the agent sees no history");
+                    Recall::default()
+                }))
+            }
         }
     }
 

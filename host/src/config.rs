@@ -1,7 +1,7 @@
 //! What the operator decides: the checked configuration that the rest of the host is built from.
 //!
 //! [`read()`] makes it of a `hostelry.toml`; without a file it is [`Config::default`]. Every figure has a default with a
-//! reason; `docs/limits.md` lists them. Environment variables are read nowhere.
+//! reason; `docs/limits.md` lists them.
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 

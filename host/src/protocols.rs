@@ -1,7 +1,7 @@
 //! The protocols that agents are served over, and what each is given to serve them with.
 //!
 //! Every protocol's folder has the same parts: `wire.rs` (its JSON as its document has it), `encode.rs` (steps of a turn
-//! to frames; pure) and the one file that does its I/O (`socket.rs`, `sse.rs`). Only `wire.rs` knows the JSON.
+//! to frames; pure) and what does its I/O (`socket.rs` and `line.rs`, `body.rs` and `sse.rs`). Only `wire.rs` knows the JSON.
 
 use std::sync::Arc;
 

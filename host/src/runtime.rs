@@ -10,7 +10,7 @@ mod scan;
 pub mod watch;
 
 pub use compile::{CompiledAgent, Unfit};
-pub use engine::{Engine, GuestThreads};
+pub use engine::{Engine, GuestThreads, MEMORY_MAX, TURNS_MAX};
 pub use instance::GuestFault;
 pub use meter::Meter;
 pub use registry::{Registry, Standing};

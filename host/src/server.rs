@@ -10,13 +10,10 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     admission::Admission,
-    capabilities::tools::image,
+    capabilities::tools::{self, image},
     config::Config,
     protocols::{self, Lobby},
-    runtime::{
-        Engine, GuestThreads, Registry,
-        watch::{Report, Watcher},
-    },
+    runtime::{Engine, GuestThreads, MEMORY_MAX, Registry, TURNS_MAX, watch::Watcher},
     store::Store,
     tenants::Tenants,
     turn::Turns,
@@ -39,6 +36,7 @@ pub struct Server {
     lobby: Arc<Lobby>,
     store: Store,
     handle: Handle<std::net::SocketAddr>,
+    admin_handle: Handle<std::net::SocketAddr>,
     stop: CancellationToken,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -54,6 +52,30 @@ pub fn faults(config: &Config) -> Vec<String> {
                  keys new {name}`, or listen on 127.0.0.1",
                 config.listen
             ));
+        }
+    }
+    if config.server.concurrent_turns > TURNS_MAX {
+        faults.push(format!("server.concurrent-turns: more than {TURNS_MAX}, which is what one process has room for"));
+    }
+    for (name, tenant) in config.tenants.iter().filter(|(_, tenant)| tenant.limits.memory > MEMORY_MAX) {
+        let memory = tenant.limits.memory;
+        faults.push(format!("limits.memory: {memory} bytes for tenant `{name}`; a guest can address 4GiB"));
+    }
+    for (name, tenant) in &config.tenants {
+        for pattern in tenant.tools.iter().filter(|pattern| !tools::is_known(pattern)) {
+            let all = tools::paths().join(", ");
+            faults.push(format!(
+                "tenants.{name}.tools: {pattern:?} is no tool; there are {all}, and `*` stands for any text"
+            ));
+        }
+        let host = |entry: &&String| entry.is_empty() || entry.contains(|c: char| c == '/' || c.is_whitespace());
+        for entry in tenant.http.iter().filter(host) {
+            faults.push(format!("tenants.{name}.http: {entry:?} is no host; write it like \"images.example.com\""));
+        }
+    }
+    for (key, folder) in [("plugins", &config.plugins), ("data", &config.data)] {
+        if folder.as_os_str().is_empty() {
+            faults.push(format!("{key}: names no folder"));
         }
     }
     if let Some(admin) = config.admin_listen.filter(|admin| !admin.ip().is_loopback()) {
@@ -75,7 +97,7 @@ impl Server {
         let registry = Registry::default();
         let names = config.tenants.keys().cloned().collect();
         let mut watcher = Watcher::new(&config.plugins, names, &config.reload, &engine, &registry);
-        let reports = watcher.load().await;
+        watcher.load().await;
 
         let guests = guests.handle().context("the guests' threads have ended")?.clone();
         let http = image::client().context("cannot make an HTTP client")?;
@@ -89,18 +111,19 @@ impl Server {
             config: Arc::new(config),
         });
         let stop = CancellationToken::new();
-        let mut tasks = vec![tokio::spawn(watcher.run(stop.clone()))];
+        let mut tasks = Vec::new();
 
-        let handle = Handle::new();
+        let (handle, admin_handle) = (Handle::new(), Handle::new());
         tracing::info!("listening on http://{}", listener.local_addr()?);
         if let Some(listener) = admin_listener {
             tracing::info!("admin listening on http://{}", listener.local_addr()?);
-            tasks.push(serve(&lobby, listener, Handle::new(), admin::routes(&lobby, store.clone()))?);
+            tasks.push(serve(&lobby, listener, admin_handle.clone(), admin::routes(&lobby, store.clone()))?);
         }
-        reports.iter().for_each(Report::log);
+        watcher.tell();
+        tasks.push(tokio::spawn(watcher.run(stop.clone())));
         let routes = protocols::routes().with_state(Arc::clone(&lobby)).merge(health::routes(&lobby, store.clone()));
         tasks.push(serve(&lobby, listener, handle.clone(), routes)?);
-        Ok(Self { lobby, store, handle, stop, tasks })
+        Ok(Self { lobby, store, handle, admin_handle, stop, tasks })
     }
 
     /// Goes down: no new turns, running ones to their end or their bound, every stream to its last byte.
@@ -112,9 +135,10 @@ impl Server {
             tracing::warn!(connections = self.lobby.connections.len(), "connections still open; cutting them");
         }
         self.handle.graceful_shutdown(Some(LAST_BYTES));
+        // It has no streams to end.
+        self.admin_handle.shutdown();
         self.stop.cancel();
         for task in self.tasks {
-            // The admin listener has no streams to end.
             if tokio::time::timeout(LAST_BYTES * 2, task).await.is_err() {
                 tracing::debug!("a listener did not end in time");
             }

@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use reqwest::StatusCode;
-use tokio::{net::TcpStream, time::Instant};
+use tokio::{
+    net::TcpStream,
+    time::{Instant, timeout},
+};
 
 use crate::support::{
     guests,
-    host::{Host, Setup},
+    host::{Host, SOON, Setup},
     turn::{Ask, ask},
 };
 
@@ -54,20 +57,31 @@ async fn a_turn_that_outlasts_the_drain_is_cut_with_a_well_formed_end() {
     assert!(began.elapsed() < QUICK, "{:?}", began.elapsed());
 }
 
+/// What `/readyz` says once it says no.
+async fn until_it_is_not_ready(host: &Host) -> serde_json::Value {
+    let asking = async {
+        loop {
+            let ready = reqwest::get(host.http("/readyz")).await.unwrap();
+            if ready.status() == StatusCode::SERVICE_UNAVAILABLE {
+                return ready.json().await.unwrap();
+            }
+        }
+    };
+    timeout(SOON, asking).await.expect("it stays ready")
+}
+
 #[tokio::test]
 async fn nothing_new_begins_on_the_way_down() {
     let host = Setup::serving(&["puppet", "echo"]).start().await;
     let mut running = Ask::agent(&host, "puppet").text("chat begin\nsleep 2000\nchat ,end").open().await;
     running.said("begin").await;
     host.signal("TERM");
-    host.logged(TOLD).await;
+    let ready = until_it_is_not_ready(&host).await;
+    assert_eq!(ready["reasons"], serde_json::json!(["shutting down"]));
 
     let refusal = Ask::agent(&host, "echo").text("x").refused().await;
     assert_eq!(refusal.status, StatusCode::SERVICE_UNAVAILABLE);
     assert!((1..=60).contains(&refusal.retry_after()), "{refusal:?}");
-    let ready = reqwest::get(host.http("/readyz")).await.unwrap();
-    assert_eq!(ready.status(), StatusCode::SERVICE_UNAVAILABLE);
-    assert_eq!(ready.json::<serde_json::Value>().await.unwrap()["reasons"], serde_json::json!(["shutting down"]));
     assert_eq!(reqwest::get(host.http("/healthz")).await.unwrap().status(), StatusCode::OK);
 
     assert_eq!(running.rest().await.text, "begin,end");

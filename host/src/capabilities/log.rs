@@ -19,6 +19,9 @@ use crate::{
 /// The longest line that is logged as one, in bytes; a longer one is cut into several.
 const LINE_MAX: usize = 4 * 1024;
 
+/// What a line costs beside its own bytes: the time, the target, and the turn that it stands in.
+const LINE_COST: usize = 128;
+
 /// How much one write may hand over, in bytes.
 const WRITE_MAX: usize = 64 * 1024;
 
@@ -64,10 +67,11 @@ impl GuestLog {
         let mut rest = line;
         loop {
             let piece = text::head(rest, LINE_MAX);
-            if !self.take(piece.len()) {
+            let shown = text::visible(piece);
+            if !self.take(shown.len()) {
                 return;
             }
-            say(source, &text::visible(piece));
+            say(source, &shown);
             rest = rest.get(piece.len()..).unwrap_or_default();
             if rest.is_empty() {
                 return;
@@ -75,10 +79,10 @@ impl GuestLog {
         }
     }
 
-    /// Takes what a line costs: its bytes, and one for being a line.
+    /// Takes what a line costs: its bytes as they are shown, and what stands before them.
     fn take(&self, bytes: usize) -> bool {
         let mut budget = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(left) = budget.left.checked_sub(bytes + 1) {
+        if let Some(left) = budget.left.checked_sub(bytes + LINE_COST) {
             budget.left = left;
             return true;
         }
@@ -129,7 +133,10 @@ impl Stdio {
 
     fn flush_line(&self, line: &mut Vec<u8>) {
         let text = String::from_utf8_lossy(line);
-        self.log.write(self.source, text.trim_end_matches(['\n', '\r']));
+        let text = text.trim_end_matches(['\n', '\r']);
+        if !text.is_empty() {
+            self.log.write(self.source, text);
+        }
         line.clear();
     }
 }
@@ -190,10 +197,10 @@ mod tests {
 
     #[test]
     fn a_log_takes_what_its_budget_holds_and_no_more() {
-        let log = GuestLog::new(10);
+        let log = GuestLog::new(2 * (LINE_COST + 4));
         assert!(log.take(4));
         assert!(log.take(4));
-        assert!(!log.take(1), "each line costs one more than its bytes");
+        assert!(!log.take(0), "each line costs more than its bytes");
         assert!(!log.take(0), "and what is over stays over");
     }
 }

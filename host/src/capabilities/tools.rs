@@ -89,15 +89,28 @@ impl ToolBox {
             return Ok(entry);
         }
         let known = ENTRIES.iter().find(|entry| entry.spec.name == name);
-        match known.filter(|entry| self.device || entry.group != Group::Device) {
+        match known.as_ref().filter(|entry| self.device || entry.group != Group::Device) {
             Some(entry) => Err(ToolError::Denied(format!(
                 "{name} is not granted; hint: add \"{group}/{name}\" or \"{group}/*\" to `tools` of the tenant's entry \
                  in hostelry.toml, and of the file beside the component if it lists tools",
                 group = entry.group.name(),
             ))),
+            None if known.is_some() => {
+                Err(ToolError::Unknown(format!("{name} is a device's tool, and this client is no device")))
+            }
             None => Err(ToolError::Unknown(format!("there is no tool `{name}` in this turn"))),
         }
     }
+}
+
+/// Every tool that the host brings, as patterns name it: `group/tool`.
+pub fn paths() -> Vec<String> {
+    ENTRIES.iter().map(|entry| format!("{}/{}", entry.group.name(), entry.spec.name)).collect()
+}
+
+/// Whether a pattern means any tool that the host brings.
+pub fn is_known(pattern: &str) -> bool {
+    paths().iter().any(|path| matches(pattern, path))
 }
 
 /// Whether one of the patterns matches: `*` stands for any text.
@@ -132,6 +145,12 @@ pub(super) async fn call(state: &mut TurnState, name: &str, args: &str) -> Resul
     state.tool_calls += 1;
     let object = script::args::object(args);
     let shown = object.as_deref().unwrap_or("{}");
+    // Shown at the start and at the end.
+    let output = state.output.saturating_add(2 * (name.len() + shown.len()));
+    if output > state.limits.output {
+        return Err(ToolError::Denied(format!("output: a turn may show {} bytes of text", state.limits.output)));
+    }
+    state.output = output;
     let pair = state.outbox.tool_start(name, shown).await.map_err(|fault| match fault {
         EmitFault::Closed => ToolError::Failed("the client is gone".to_owned()),
         EmitFault::Refused(refusal) => ToolError::Denied(refusal.0),

@@ -61,11 +61,17 @@ fn serve(config: Config) -> anyhow::Result<()> {
     let result = runtime.block_on(async {
         let mut interrupts = signal(SignalKind::interrupt())?;
         let mut terminations = signal(SignalKind::terminate())?;
-        let server = Server::start(config, &guests).await?;
         let mut told = async || {
             tokio::select! {
                 _ = interrupts.recv() => "interrupt",
                 _ = terminations.recv() => "terminate",
+            }
+        };
+        let server = tokio::select! {
+            server = Server::start(config, &guests) => server?,
+            signal = told() => {
+                tracing::info!(signal, "stopped before it served");
+                return Ok(());
             }
         };
         let signal = told().await;

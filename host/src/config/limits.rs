@@ -39,7 +39,7 @@ impl Limits {
     /// Core instances of one component, as the engine flattens them. The most seen in a real one is 16.
     pub const INSTANCES: usize = 64;
     /// Memories of one component: what a runtime and its adapters have, with room. Their sum is `memory`.
-    pub const MEMORIES: usize = 8;
+    pub const MEMORIES: usize = 4;
     /// Tables of one component.
     pub const TABLES: usize = 16;
     /// Bytes of stack for the guest's own frames; deeper recursion ends the guest.

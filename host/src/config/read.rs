@@ -36,7 +36,7 @@ pub fn read_file(path: &Path) -> Result<Config, Faults> {
 
 /// Reads the text of a `hostelry.toml` that is called `name` in faults and stands in `folder`.
 pub fn read(text: &str, name: &str, folder: &Path) -> Result<Config, Faults> {
-    let page = Page::new(name, text);
+    let page = Page::new(name, text.trim_start_matches('\u{feff}'));
     let config = whole(Section::root(&page), folder);
     let faults = page.faults();
     if faults.is_empty() { Ok(config) } else { Err(Faults(faults)) }

@@ -11,7 +11,7 @@ use axum::{
         FromRequestParts as _, Path, Request, State, WebSocketUpgrade, rejection::PathRejection,
         ws::rejection::WebSocketUpgradeRejection as NoUpgrade,
     },
-    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -55,6 +55,9 @@ async fn upgrade(
     path: Result<Path<(String, String)>, PathRejection>,
     request: Request,
 ) -> Response {
+    if request.method() == Method::HEAD {
+        return method_not_allowed().await;
+    }
     if lobby.draining.is_cancelled() {
         let busy = Busy::ShuttingDown;
         let retry_after = [(header::RETRY_AFTER, busy.retry_after().to_string())];

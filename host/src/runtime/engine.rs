@@ -37,11 +37,12 @@ const LOWEST: i32 = 19;
 const KEEP_WITH_SCAN: usize = 1024 * 1024;
 const KEEP_WITHOUT_SCAN: usize = 256 * 1024;
 
-/// The pool's slots for each turn that may run. Core instances: the most that a real component was seen to have is 16,
-/// most have 4. When a pool is used up a turn fails to start; it never waits.
-const CORE_INSTANCES_A_TURN: u32 = 6;
-const MEMORIES_A_TURN: u32 = 2;
-const TABLES_A_TURN: u32 = 4;
+/// How many turns at once the pool can be made for: the address space of a process holds so many memories, each with room
+/// for the largest that 32 bits can address.
+pub const TURNS_MAX: u32 = 5_000;
+
+/// The largest memory that the pool can be made for: what 32 bits can address.
+pub const MEMORY_MAX: usize = 4 * 1024 * 1024 * 1024;
 
 /// The engine, what is linked into every guest, and the tick. Cloning is shallow.
 #[derive(Clone)]
@@ -123,16 +124,19 @@ fn settings() -> wasmtime::Config {
 fn pool(turns: u32, memory: usize) -> PoolingAllocationConfig {
     let scan = PoolingAllocationConfig::is_pagemap_scan_available();
     let keep = if scan { KEEP_WITH_SCAN } else { KEEP_WITHOUT_SCAN };
+    let count = |limit: usize| u32::try_from(limit).unwrap_or(u32::MAX);
+    // Room for every turn that may run to have all that it may have: what one tenant takes is not another's.
+    let all = |limit: usize| turns.saturating_mul(count(limit));
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(turns)
-        .total_core_instances(turns.saturating_mul(CORE_INSTANCES_A_TURN))
-        .total_memories(turns.saturating_mul(MEMORIES_A_TURN))
-        .total_tables(turns.saturating_mul(TABLES_A_TURN))
+        .total_core_instances(all(Limits::INSTANCES))
+        .total_memories(all(Limits::MEMORIES))
+        .total_tables(all(Limits::TABLES))
         .total_stacks(turns)
-        .max_core_instances_per_component(u32::try_from(Limits::INSTANCES).unwrap_or(u32::MAX))
-        .max_memories_per_component(u32::try_from(Limits::MEMORIES).unwrap_or(u32::MAX))
-        .max_tables_per_component(u32::try_from(Limits::TABLES).unwrap_or(u32::MAX))
-        .max_tables_per_module(4)
+        .max_core_instances_per_component(count(Limits::INSTANCES))
+        .max_memories_per_component(count(Limits::MEMORIES))
+        .max_tables_per_component(count(Limits::TABLES))
+        .max_tables_per_module(count(Limits::TABLES))
         .max_memory_size(memory)
         .table_elements(Limits::TABLE_ELEMENTS)
         .decommit_batch_size(16)

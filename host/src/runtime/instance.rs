@@ -91,14 +91,18 @@ fn fault(error: &wasmtime::Error, starting: bool, memory: Option<usize>, cpu_tim
     if let Some(limit) = memory {
         return GuestFault::Memory(limit, text);
     }
-    if text.contains("fuel allocated for hostcalls") {
-        return GuestFault::HostCall("host-call: the guest handed too much to the host in one call".to_owned());
+    if trap.is_some() {
+        return GuestFault::Trap(text);
     }
-    if text.contains("resource table has no free keys") || text.contains("handle") && text.contains("limit") {
-        return GuestFault::HostCall(format!("handles: the guest held too many resources at once: {text}"));
-    }
-    match trap {
-        None if starting => GuestFault::Start(text),
-        _ => GuestFault::Trap(text),
+    // The engine has no type for these. The innermost error is its own; the others hold names that the guest chose.
+    let cause = error.root_cause().to_string();
+    if cause.contains("fuel allocated for hostcalls") {
+        GuestFault::HostCall("host-call: the guest handed too much to the host in one call".to_owned())
+    } else if cause.contains("store handle limit exceeded") || cause.contains("resource table has no free keys") {
+        GuestFault::HostCall("handles: the guest held too many resources at once".to_owned())
+    } else if starting {
+        GuestFault::Start(text)
+    } else {
+        GuestFault::Trap(text)
     }
 }

@@ -10,11 +10,14 @@ use std::{
     fs,
     hash::{Hash as _, Hasher as _},
     io::{self, Read as _, Write as _},
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
+    os::unix::{
+        fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
+        process::ExitStatusExt as _,
+    },
     path::{Path, PathBuf},
     process::{ExitCode, Stdio},
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use rustix::process::{Resource, Rlimit};
@@ -41,8 +44,11 @@ const SAID_MAX: u64 = 4096;
 /// How many components are remembered as deadly; the oldest is forgotten first.
 const DEADLY_MAX: usize = 1024;
 
-/// Bytes that come before the code in an entry: its SHA-256.
+/// Bytes that stand behind the code in an entry: its SHA-256.
 const SEAL: usize = 32;
+
+/// How many bytes of code are kept: a hundred large language runtimes, or twenty thousand small agents.
+const CACHE_MAX: u64 = 4 * 1024 * 1024 * 1024;
 
 /// Compiles components. Cloning is shallow.
 #[derive(Clone, Debug)]
@@ -82,8 +88,8 @@ impl Compiler {
         version: &str,
     ) -> Result<Component, Unfit> {
         let entry = self.cache.as_ref().map(|folder| folder.join(format!("{version}-{}.code", settings_of(engine))));
-        if let Some(component) = entry.as_ref().and_then(|entry| load(engine, entry)) {
-            return Ok(component);
+        if let Some(loaded) = entry.as_ref().and_then(|entry| load(engine, entry)) {
+            return loaded;
         }
         if let Some(how) = self.lock().get(version) {
             return Err(Unfit::Deadly(format!("{how}; this same file is not tried again")));
@@ -105,7 +111,7 @@ impl Compiler {
                     tracing::warn!("cannot keep compiled code in {}: {error}", entry.display());
                 });
                 match kept.ok().and_then(|()| load(engine, &entry)) {
-                    Some(component) => Ok(component),
+                    Some(loaded) => loaded,
                     None => trust(engine, &Code::Bytes(&code)),
                 }
             }
@@ -178,12 +184,18 @@ async fn compile_in_child(bytes: &Arc<[u8]>) -> Result<Vec<u8>, Failed> {
         child.wait().await.map(Some)
     };
     match tokio::time::timeout(CHILD_TIME, work).await {
-        Err(_) => Err(Failed::Died(format!("compiling it took longer than {CHILD_TIME:?}"))),
+        Err(_) => Err(Failed::Host(format!(
+            "compiling it took longer than {CHILD_TIME:?}; hint: touch the file to try again"
+        ))),
         Ok(Err(error)) => Err(host(error)),
         Ok(Ok(None)) => Err(Failed::Died(format!("compiling it makes more than {CODE_MAX} bytes of code"))),
         Ok(Ok(Some(status))) if status.success() => Ok(code),
         Ok(Ok(Some(status))) if status.code() == Some(1) => {
             Err(Failed::Invalid(crate::text::visible(crate::text::head(said.trim(), 1024))))
+        }
+        // Something else than its own bounds ended it: that says nothing of the component.
+        Ok(Ok(Some(status))) if status.signal() == Some(rustix::process::Signal::KILL.as_raw()) => {
+            Err(Failed::Host("the compiler was killed from outside; hint: touch the file to try again".to_owned()))
         }
         Ok(Ok(Some(_))) => Err(Failed::Died(format!(
             "compiling it takes more memory or time than the compiler may have ({} GiB, {CHILD_CPU:?} of CPU time)",
@@ -204,11 +216,15 @@ pub fn child() -> ExitCode {
 }
 
 fn compile_standard_input() -> anyhow::Result<()> {
-    let bound =
-        |resource, value| rustix::process::setrlimit(resource, Rlimit { current: Some(value), maximum: Some(value) });
-    bound(Resource::As, CHILD_MEMORY)?;
-    bound(Resource::Cpu, CHILD_CPU.as_secs())?;
-    bound(Resource::Core, 0)?;
+    let bound = |resource, soft, hard| {
+        rustix::process::setrlimit(resource, Rlimit { current: Some(soft), maximum: Some(hard) })
+    };
+    bound(Resource::As, CHILD_MEMORY, CHILD_MEMORY)?;
+    // The soft bound ends the child with a signal that tells why.
+    bound(Resource::Cpu, CHILD_CPU.as_secs(), CHILD_CPU.as_secs() + 5)?;
+    bound(Resource::Core, 0, 0)?;
+    // Nobody wants the code of a child whose host is gone.
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     engine::be_lowest();
     let mut bytes = Vec::new();
     io::stdin().lock().read_to_end(&mut bytes)?;
@@ -234,7 +250,8 @@ fn keep(entry: &Path, code: &[u8]) -> io::Result<()> {
         file.write_all(code)?;
         file.write_all(&Sha256::digest(code))?;
         file.sync_all()?;
-        fs::rename(&fresh, entry)
+        fs::rename(&fresh, entry)?;
+        entry.parent().map_or(Ok(()), prune)
     })();
     if written.is_err() {
         // Nothing else will ever look for it.
@@ -244,15 +261,43 @@ fn keep(entry: &Path, code: &[u8]) -> io::Result<()> {
 }
 
 /// Code from the cache, if the entry is whole; one that is not is removed.
-fn load(engine: &wasmtime::Engine, entry: &Path) -> Option<Component> {
+fn load(engine: &wasmtime::Engine, entry: &Path) -> Option<Result<Component, Unfit>> {
     let sealed = fs::read(entry).ok()?;
-    let (code, seal) = sealed.split_at_checked(sealed.len().checked_sub(SEAL)?)?;
-    let component = (Sha256::digest(code).as_slice() == seal).then(|| trust(engine, &Code::File(entry)).ok()).flatten();
-    if component.is_none() {
+    let whole = sealed.len().checked_sub(SEAL).and_then(|end| sealed.split_at_checked(end));
+    if !whole.is_some_and(|(code, seal)| Sha256::digest(code).as_slice() == seal) {
         tracing::warn!("compiled code in {} is not what was put there; compiling anew", entry.display());
         drop(fs::remove_file(entry));
+        return None;
     }
-    component
+    // The oldest go first when the cache is full, and this one was just of use.
+    drop(fs::File::open(entry).and_then(|file| file.set_modified(SystemTime::now())));
+    Some(trust(engine, &Code::File(entry)))
+}
+
+/// Removes what was not finished, and the entries that were of no use for longest, until the rest fits.
+fn prune(folder: &Path) -> io::Result<()> {
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let (path, metadata) = (entry.as_ref().map(fs::DirEntry::path), entry.as_ref().map(fs::DirEntry::metadata));
+        let (Ok(path), Ok(Ok(metadata))) = (path, metadata) else { continue };
+        let modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+        let unfinished = path.extension().is_some_and(|extension| extension == "new");
+        if unfinished && modified.elapsed().is_ok_and(|age| age > CHILD_TIME) {
+            drop(fs::remove_file(&path));
+        } else if !unfinished {
+            entries.push((modified, metadata.len(), path));
+        }
+    }
+    entries.sort();
+    let mut bytes: u64 = entries.iter().map(|(_, bytes, _)| bytes).sum();
+    for (_, size, path) in entries {
+        if bytes <= CACHE_MAX {
+            break;
+        }
+        drop(fs::remove_file(path));
+        bytes = bytes.saturating_sub(size);
+    }
+    Ok(())
 }
 
 /// Code that this host made itself.

@@ -25,6 +25,9 @@ const FUNCTIONS_MAX: u64 = 100_000;
 const BODY_MAX: u64 = 2 * 1024 * 1024;
 /// Local variables of one function. 20,000 that live around a loop take the compiler half a minute.
 const LOCALS_MAX: u64 = 10_000;
+/// The squares of all functions' local variables together, since that is how the compiler's time grows with them: ten
+/// functions of the most that one may have.
+const LOCALS_WEIGHT_MAX: u64 = 10 * LOCALS_MAX * LOCALS_MAX;
 
 /// What instantiating a component makes, multiplied out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,6 +58,7 @@ struct Walk {
     levels: Vec<Level>,
     parts: usize,
     functions: u64,
+    locals_weight: u64,
 }
 
 /// Walks over the whole file.
@@ -209,6 +213,14 @@ impl Walk {
                 for local in body.get_locals_reader().map_err(|error| invalid(&error))? {
                     locals = locals.saturating_add(u64::from(local.map_err(|error| invalid(&error))?.0));
                 }
+                self.locals_weight = self.locals_weight.saturating_add(locals.saturating_mul(locals));
+                if self.locals_weight > LOCALS_WEIGHT_MAX {
+                    return Err(too_much(
+                        "squares of the local variables of all functions",
+                        LOCALS_WEIGHT_MAX,
+                        "in all",
+                    ));
+                }
                 if locals > LOCALS_MAX {
                     return Err(too_much("local variables in one function", LOCALS_MAX, "variables"));
                 }
@@ -305,7 +317,10 @@ mod tests {
     #[test]
     fn functions_that_no_toolchain_makes_are_refused() {
         let locals = format!("(component (core module (func (local {}))))", "i32 ".repeat(10_001));
-        assert!(matches!(text(&locals), Err(Unfit::Invalid(why)) if why.contains("local variables")));
+        assert!(matches!(text(&locals), Err(Unfit::Invalid(why)) if why.contains("one function")));
+        let locals = format!("(func (local {}))", "i32 ".repeat(9_900)).repeat(11);
+        let locals = format!("(component (core module {locals}))");
+        assert!(matches!(text(&locals), Err(Unfit::Invalid(why)) if why.contains("all functions")));
         let body = format!("(component (core module (func {})))", "nop ".repeat(2 * 1024 * 1024));
         assert!(matches!(text(&body), Err(Unfit::Invalid(why)) if why.contains("one function")));
         let many = format!("(component (core module {}))", "(func)".repeat(100_001));

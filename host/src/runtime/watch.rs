@@ -35,6 +35,10 @@ use take::{Taken, take};
 /// How long a file that ends in the middle may stay so before that is its fault and not its writer's slowness.
 const INCOMPLETE_MAX: Duration = Duration::from_secs(3);
 
+/// How long the start waits for the plugins that are there. One that never settles, or takes long to compile, must not
+/// keep the others from serving.
+const LOAD_MAX: Duration = Duration::from_secs(20);
+
 /// What the watcher works on.
 pub struct Watcher {
     root: PathBuf,
@@ -46,6 +50,8 @@ pub struct Watcher {
     strays: BTreeMap<String, String>,
     /// Whether the folder could not be read the last time, so that it is said once.
     unreadable: bool,
+    /// What is told once the server listens; nothing once it does.
+    kept_back: Option<Vec<Report>>,
 }
 
 /// One plugin's files as they were last looked at.
@@ -71,6 +77,8 @@ pub enum Report {
     Stray(String, String),
     /// The folder cannot be read.
     Unreadable(String),
+    /// The start does not wait for what is left.
+    Slow,
 }
 
 impl Report {
@@ -82,6 +90,9 @@ impl Report {
             Self::Refused(id, why, false) => tracing::warn!(agent = %id, "{why}"),
             Self::Withdrawn(id) => tracing::info!(agent = %id, "agent withdrawn: its file is gone"),
             Self::Stray(path, why) => tracing::warn!(file = %path, "{why}"),
+            Self::Slow => {
+                tracing::warn!("not every plugin was loaded in {LOAD_MAX:?}; the others follow while we serve")
+            }
             Self::Unreadable(why) => tracing::error!("{why}; the agents that are live go on"),
         }
     }
@@ -99,17 +110,34 @@ impl Watcher {
             seen: BTreeMap::new(),
             strays: BTreeMap::new(),
             unreadable: false,
+            kept_back: Some(Vec::new()),
         }
     }
 
-    /// Looks until everything that is there has been taken or refused, and tells what became of it.
-    pub async fn load(&mut self) -> Vec<Report> {
-        let mut reports = Vec::new();
-        while self.look(&mut reports).await {
-            tokio::time::sleep(self.pace()).await;
+    /// Looks until everything that is there has been taken or refused, for as long as a start may take; what is left goes
+    /// on in [`Watcher::run`].
+    pub async fn load(&mut self) {
+        let all = async {
+            while self.look().await {
+                tokio::time::sleep(self.pace()).await;
+            }
+            self.registry.set_loaded();
+        };
+        if tokio::time::timeout(LOAD_MAX, all).await.is_err() {
+            self.report(Report::Slow);
         }
-        self.registry.set_loaded();
-        reports
+    }
+
+    /// Tells what was reported while it was kept back, and from now on everything at once.
+    pub fn tell(&mut self) {
+        self.kept_back.take().into_iter().flatten().for_each(|report| report.log());
+    }
+
+    fn report(&mut self, report: Report) {
+        match &mut self.kept_back {
+            Some(reports) => reports.push(report),
+            None => report.log(),
+        }
     }
 
     /// Keeps looking until `stop`.
@@ -120,10 +148,7 @@ impl Watcher {
         loop {
             // First of all: what changed before these eyes were open told nobody.
             loop {
-                let mut reports = Vec::new();
-                let unsettled = self.look(&mut reports).await;
-                reports.iter().for_each(Report::log);
-                if !unsettled {
+                if !self.look().await {
                     break;
                 }
                 tokio::select! {
@@ -131,6 +156,7 @@ impl Watcher {
                     () = tokio::time::sleep(self.pace()) => {}
                 }
             }
+            self.registry.set_loaded();
             if eyes.are_elsewhere(&self.root) {
                 eyes = Eyes::open(&self.root, &hint);
                 continue;
@@ -149,7 +175,7 @@ impl Watcher {
     }
 
     /// Looks once. Tells whether something is not settled yet, so that another look must follow soon.
-    async fn look(&mut self, reports: &mut Vec<Report>) -> bool {
+    async fn look(&mut self) -> bool {
         let (root, tenants) = (self.root.clone(), self.tenants.clone());
         let found = tokio::task::spawn_blocking(move || folder::scan(&root, &tenants)).await;
         let found = match found {
@@ -157,7 +183,7 @@ impl Watcher {
             Ok(Err(error)) => {
                 if !std::mem::replace(&mut self.unreadable, true) {
                     let why = format!("cannot read the plugins folder {}: {error}", self.root.display());
-                    reports.push(Report::Unreadable(why));
+                    self.report(Report::Unreadable(why));
                 }
                 return false;
             }
@@ -165,31 +191,33 @@ impl Watcher {
             Err(_) => return false,
         };
         self.unreadable = false;
-        self.note_strays(&found, reports);
-        let mut unsettled = self.note_missing(&found, reports);
+        self.note_strays(&found);
+        let mut unsettled = self.note_missing(&found);
         for (id, (path, print)) in &found.plugins {
-            unsettled |= self.note(id, path, print, reports).await;
+            unsettled |= self.note(id, path, print).await;
         }
         unsettled
     }
 
-    fn note_strays(&mut self, found: &Found, reports: &mut Vec<Report>) {
+    fn note_strays(&mut self, found: &Found) {
         if self.strays == found.strays {
             return;
         }
-        let new = found.strays.iter().filter(|(path, why)| self.strays.get(*path) != Some(*why));
-        reports.extend(new.map(|(path, why)| Report::Stray(path.clone(), why.clone())));
-        self.strays.clone_from(&found.strays);
+        let before = std::mem::replace(&mut self.strays, found.strays.clone());
         self.registry.set_strays(&self.strays);
+        for (path, why) in found.strays.iter().filter(|(path, why)| before.get(*path) != Some(*why)) {
+            self.report(Report::Stray(path.clone(), why.clone()));
+        }
     }
 
     /// Withdraws what has been missing for a while: a file that is replaced may be away for a moment.
-    fn note_missing(&mut self, found: &Found, reports: &mut Vec<Report>) -> bool {
+    fn note_missing(&mut self, found: &Found) -> bool {
         let mut unsettled = false;
         let settle = self.config.settle;
         let registry = &self.registry;
+        let mut withdrawn = Vec::new();
         self.seen.retain(|id, seen| {
-            if found.plugins.contains_key(id) {
+            if found.plugins.contains_key(id) || found.held.contains(id) {
                 seen.missing = None;
                 return true;
             }
@@ -199,14 +227,15 @@ impl Watcher {
                 return true;
             }
             registry.withdraw(id);
-            reports.push(Report::Withdrawn(id.clone()));
+            withdrawn.push(id.clone());
             false
         });
+        withdrawn.into_iter().for_each(|id| self.report(Report::Withdrawn(id)));
         unsettled
     }
 
     /// Takes a plugin's files if they are new and settled. Tells whether they are not settled yet.
-    async fn note(&mut self, id: &AgentId, path: &Path, print: &Print, reports: &mut Vec<Report>) -> bool {
+    async fn note(&mut self, id: &AgentId, path: &Path, print: &Print) -> bool {
         let now = Instant::now();
         let first = || Seen { print: print.clone(), since: now, taken: None, missing: None };
         let seen = self.seen.entry(id.clone()).or_insert_with(first);
@@ -226,17 +255,17 @@ impl Watcher {
             Outcome::Incomplete if quiet < INCOMPLETE_MAX => true,
             Outcome::Incomplete => {
                 self.settle(id, print);
-                self.refuse(id, &Unfit::Incomplete.to_string(), reports);
+                self.refuse(id, &Unfit::Incomplete.to_string());
                 false
             }
             Outcome::Refused(why) => {
                 self.settle(id, print);
-                self.refuse(id, &why, reports);
+                self.refuse(id, &why);
                 false
             }
             Outcome::Live(version) => {
                 self.settle(id, print);
-                reports.extend(version.map(|version| Report::Live(id.clone(), version)));
+                version.into_iter().for_each(|version| self.report(Report::Live(id.clone(), version)));
                 false
             }
         }
@@ -248,10 +277,10 @@ impl Watcher {
         }
     }
 
-    fn refuse(&self, id: &AgentId, why: &str, reports: &mut Vec<Report>) {
+    fn refuse(&mut self, id: &AgentId, why: &str) {
         self.registry.refuse(id, why);
         let goes_on = self.registry.get(&id.tenant, &id.agent).is_some();
-        reports.push(Report::Refused(id.clone(), why.to_owned(), goes_on));
+        self.report(Report::Refused(id.clone(), why.to_owned(), goes_on));
     }
 
     /// Reads, compiles and installs a plugin's files.

@@ -12,10 +12,11 @@ use serde_json::{Value, json};
 
 use crate::{protocols::Lobby, store::Store};
 
-/// The routes. What names plugins and their faults is shown only where none but the operator can ask: on a loopback
-/// listener, and on the admin listener.
+/// The routes. What names plugins and their faults is shown only where it is nobody's secret: on the admin listener, and
+/// here where every tenant is open, which only a loopback listener may be.
 pub(super) fn routes(lobby: &Arc<Lobby>, store: Store) -> Router {
-    let named = lobby.config.listen.ip().is_loopback();
+    let open = lobby.config.tenants.values().all(|tenant| tenant.keys.is_empty());
+    let named = open && lobby.config.listen.ip().is_loopback();
     router(lobby, store, named)
 }
 

@@ -10,8 +10,9 @@ use super::{
 };
 use crate::config::SessionConfig;
 
-/// The largest file in bytes: what an agent writes is a document, not a data set.
-pub const FILE_BYTES_MAX: usize = 1024 * 1024;
+/// The largest file in bytes: what an agent writes is a document, not a data set. Half of what a guest may hand to the host
+/// in one call by default, so that this bound and not that one is met.
+pub const FILE_BYTES_MAX: usize = 512 * 1024;
 
 /// How many files a session may have: enough for a project of notes, few enough to be listed in one answer.
 pub const FILES_MAX: i64 = 256;

@@ -1,6 +1,11 @@
 //! Opening the database: its folder, its settings, and the steps that bring an older file to today's form.
 
-use std::{fs::DirBuilder, os::unix::fs::DirBuilderExt as _, path::Path, time::Duration};
+use std::{
+    fs::{DirBuilder, OpenOptions, Permissions},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
+    path::Path,
+    time::Duration,
+};
 
 use rusqlite::{Connection, TransactionBehavior};
 
@@ -71,6 +76,11 @@ pub(super) fn open(dir: &Path) -> Result<Connection, StoreError> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(folder_fault)?;
     let path = dir.join(FILE);
     let fault = |source| StoreError::Open { path: path.clone(), source };
+    // Conversations are nobody else's: whoever else may look into the folder, not into these. SQLite gives the files
+    // beside this one the same rights.
+    let private = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
+    let private = private.and_then(|file| file.set_permissions(Permissions::from_mode(0o600)));
+    private.map_err(|source| StoreError::Folder { path: path.clone(), source })?;
     let mut db = Connection::open(&path).map_err(fault)?;
     settings(&db).map_err(fault)?;
     // Read and written in one transaction: two hosts that start on one new folder do not both make the tables.

@@ -268,7 +268,7 @@ async fn a_workspace_has_bounds() {
     assert_eq!(write(&small, "/one-more".to_owned(), 1).await, Err(FileError::Full));
     assert_eq!(write(&small, "/0".to_owned(), 2).await, Ok(()), "one that is there may change");
 
-    for n in 0..16 {
+    for n in 0..32 {
         assert_eq!(write(&large, format!("/{n}"), FILE_BYTES_MAX).await, Ok(()));
     }
     assert_eq!(write(&large, "/one-more".to_owned(), 1).await, Err(FileError::Full));

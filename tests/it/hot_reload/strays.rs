@@ -99,7 +99,7 @@ async fn a_file_beside_a_component_that_leads_out_of_the_folder_is_never_opened(
     symlink("../secret.toml", host.plugin("one.toml")).unwrap();
     put(&host.plugin("one.wasm"), &guests::bytes("one"));
     host.logged("this link leads out of the plugins folder").await;
-    stray(&host, "one.wasm").await;
+    stray(&host, "one.toml").await;
     assert_eq!(Ask::agent(&host, "one").text("x").refused().await.status, StatusCode::NOT_FOUND);
 }
 

@@ -70,7 +70,7 @@ async fn a_log_takes_what_its_budget_holds_and_says_once_that_it_is_full() {
     host.logged("turn answered").await;
     let log = host.log();
     let lines = |text: &str| log.lines().filter(|line| line.contains(text)).count();
-    assert_eq!(lines(&line), 10, "each line costs its 99 bytes and one more:\n{log}");
+    assert_eq!(lines(&line), 4, "each line costs its 99 bytes and 128 for what stands before them:\n{log}");
     assert_eq!(lines("log: this turn logged 1024 bytes; the rest is dropped"), 1, "{log}");
 }
 

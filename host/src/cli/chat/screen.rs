@@ -68,7 +68,7 @@ impl<O: Write, E: Write> Screen<O, E> {
             Piece::Stand(text) => {
                 self.end_line()?;
                 self.text(Stream::Answer, &text)?;
-                self.hint("these are the host's words: the agent failed, or had nothing to say")
+                self.hint("the agent failed, or said nothing; the host's log says why")
             }
             Piece::Break => self.end_line(),
             Piece::Tool { name, args } => {

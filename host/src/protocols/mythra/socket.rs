@@ -258,7 +258,8 @@ impl<S: Socket> Connection<S> {
         };
         let session = SessionKey {
             agent: AgentId { tenant: entry.tenant.name.clone(), agent: self.gate.agent.clone() },
-            user: entry.user.clone(),
+            // Apart from those of other protocols, whose ids anyone might guess.
+            user: format!("mythra:{}", entry.user),
             conversation: input.session.clone().unwrap_or_else(|| self.session.clone()),
         };
         let lock = timeout(self.lobby.config.mythra.session_wait, self.locks.of(&session).lock_owned());

@@ -1,7 +1,7 @@
 //! What is in the plugins folder: which file would be which agent, and what tells one state of it from another.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs, io,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
@@ -23,6 +23,8 @@ pub(super) struct Found {
     pub(super) plugins: BTreeMap<AgentId, (PathBuf, Print)>,
     /// Files that can be none, by path within the folder, and why.
     pub(super) strays: BTreeMap<String, String>,
+    /// Agents of which a file is there that cannot be read: not gone, and not to be taken.
+    pub(super) held: BTreeSet<AgentId>,
 }
 
 /// What tells one state of a plugin's files from another.
@@ -145,7 +147,9 @@ impl Look<'_> {
             return;
         };
         let why = if !ids::is_name(name) {
-            "no agent can have this name; a name matches [a-z0-9][a-z0-9-]{0,62}".to_owned()
+            let better = name.to_ascii_lowercase().replace(['_', '.', ' '], "-");
+            let hint = if ids::is_name(&better) { format!("; hint: call it {better}.wasm") } else { String::new() };
+            format!("no agent can have this name; a name matches [a-z0-9][a-z0-9-]{{0,62}}{hint}")
         } else if !self.tenants.iter().any(|known| known == tenant) {
             format!("there is no tenant `{tenant}`; hint: add [tenants.{tenant}] to hostelry.toml")
         } else if self.found.plugins.len() >= AGENTS_MAX {
@@ -159,17 +163,22 @@ impl Look<'_> {
                     self.found.plugins.insert(id, (path, print));
                     return;
                 }
-                Err(why) => why,
+                Err((beside, why)) => {
+                    self.found.held.insert(id);
+                    let shown = if beside { shown.replace(".wasm", ".toml") } else { shown.to_owned() };
+                    self.stray(&shown, &why);
+                    return;
+                }
             }
         };
         self.stray(shown, &why);
     }
 }
 
-/// A plugin's state; nothing if its file is gone meanwhile.
-fn look(real: &Path, path: &Path) -> Result<Option<Print>, String> {
-    let Some(component) = look_file(real, path)? else { return Ok(None) };
-    let beside = look_file(real, &path.with_extension("toml"))?;
+/// A plugin's state; nothing if its file is gone meanwhile. A fault says whether it is the file's beside the component.
+fn look(real: &Path, path: &Path) -> Result<Option<Print>, (bool, String)> {
+    let Some(component) = look_file(real, path).map_err(|why| (false, why))? else { return Ok(None) };
+    let beside = look_file(real, &path.with_extension("toml")).map_err(|why| (true, why))?;
     Ok(Some(Print { component, beside }))
 }
 

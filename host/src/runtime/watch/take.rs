@@ -64,7 +64,7 @@ fn read(path: &Path, print: Option<&FilePrint>, max: u64, limit: &str) -> Result
     let mut file = open(path).map_err(unreadable)?;
     same(&file, print)?;
     let mut bytes = Vec::new();
-    file.by_ref().take(max + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    file.by_ref().take(max.saturating_add(1)).read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() as u64 > max {
         return Err(Unread::Refused(format!("the file is larger than {max} bytes ({limit})")));
     }

@@ -87,7 +87,7 @@ impl Stage {
 fn session(conversation: &str) -> SessionKey {
     SessionKey {
         agent: AgentId { tenant: "acme".to_owned(), agent: "echo".to_owned() },
-        user: ids::ANONYMOUS.to_owned(),
+        user: format!("mythra:{}", ids::ANONYMOUS),
         conversation: conversation.to_owned(),
     }
 }
