@@ -91,16 +91,14 @@ impl TurnState {
     /// The session before this turn; read once.
     async fn recall(&mut self) -> &Recall {
         let Self { ctx, recall, .. } = self;
-        match recall {
-            Some(recall) => recall,
-            None => {
-                let recalled = tokio::time::timeout(RECALL_MAX, ctx.store.recall(&ctx.session, &ctx.turn_id)).await;
-                recall.insert(recalled.unwrap_or_else(|_| {
-                    tracing::error!("the store does not answer; the agent sees no history");
-                    Recall::default()
-                }))
-            }
+        if recall.is_none() {
+            let recalled = tokio::time::timeout(RECALL_MAX, ctx.store.recall(&ctx.session, &ctx.turn_id)).await;
+            *recall = Some(recalled.unwrap_or_else(|_| {
+                tracing::error!("the store does not answer; the agent sees no history");
+                Recall::default()
+            }));
         }
+        recall.get_or_insert_default()
     }
 
     /// What this session said before, oldest first: its last `max` messages.

@@ -264,7 +264,7 @@ fn keep(entry: &Path, code: &[u8]) -> io::Result<()> {
 fn load(engine: &wasmtime::Engine, entry: &Path) -> Option<Result<Component, Unfit>> {
     let sealed = fs::read(entry).ok()?;
     let whole = sealed.len().checked_sub(SEAL).and_then(|end| sealed.split_at_checked(end));
-    if !whole.is_some_and(|(code, seal)| Sha256::digest(code).as_slice() == seal) {
+    if whole.is_none_or(|(code, seal)| Sha256::digest(code).as_slice() != seal) {
         tracing::warn!("compiled code in {} is not what was put there; compiling anew", entry.display());
         drop(fs::remove_file(entry));
         return None;

@@ -91,7 +91,7 @@ impl Report {
             Self::Withdrawn(id) => tracing::info!(agent = %id, "agent withdrawn: its file is gone"),
             Self::Stray(path, why) => tracing::warn!(file = %path, "{why}"),
             Self::Slow => {
-                tracing::warn!("not every plugin was loaded in {LOAD_MAX:?}; the others follow while we serve")
+                tracing::warn!("not every plugin was loaded in {LOAD_MAX:?}; the others follow while we serve");
             }
             Self::Unreadable(why) => tracing::error!("{why}; the agents that are live go on"),
         }
@@ -230,7 +230,9 @@ impl Watcher {
             withdrawn.push(id.clone());
             false
         });
-        withdrawn.into_iter().for_each(|id| self.report(Report::Withdrawn(id)));
+        for id in withdrawn {
+            self.report(Report::Withdrawn(id));
+        }
         unsettled
     }
 
@@ -265,7 +267,9 @@ impl Watcher {
             }
             Outcome::Live(version) => {
                 self.settle(id, print);
-                version.into_iter().for_each(|version| self.report(Report::Live(id.clone(), version)));
+                if let Some(version) = version {
+                    self.report(Report::Live(id.clone(), version));
+                }
                 false
             }
         }
