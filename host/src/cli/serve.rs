@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use rustix::process::{Resource, Rlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Exit, ServeArgs};
@@ -55,7 +56,17 @@ fn configure(args: &ServeArgs) -> Result<Config, Faults> {
     if faults.is_empty() { Ok(config) } else { Err(Faults(faults)) }
 }
 
+/// Lets this process have as many descriptors as the system lets it ask for: each connection takes one, and the usual
+/// first offer is for a program at a terminal.
+fn take_descriptors() {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    if let Err(error) = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
+        tracing::debug!("cannot raise the number of descriptors: {error}");
+    }
+}
+
 fn serve(config: Config) -> anyhow::Result<()> {
+    take_descriptors();
     let guests = GuestThreads::start()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("io").build()?;
     let result = runtime.block_on(async {

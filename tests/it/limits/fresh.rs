@@ -12,6 +12,10 @@ use crate::support::{
 /// thousand turns of anything.
 const MARGIN: u64 = 16 * 1024 * 1024;
 
+/// The engine gives back the memory of sixteen ended instances at once; among as many of the failures below at most three
+/// filled 8 MiB. If failures left it behind, it would be four times as much.
+const BATCH: u64 = 3 * 8 * 1024 * 1024;
+
 #[tokio::test]
 async fn every_turn_has_a_fresh_instance_also_after_a_failure() {
     let host = puppet("").start().await;
@@ -78,5 +82,5 @@ async fn a_hundred_failures_leave_memory_where_it_was() {
         }
     }
     let after = host.resident();
-    assert!(after < before + MARGIN, "{before} bytes before, {after} after");
+    assert!(after < before + BATCH + MARGIN, "{before} bytes before, {after} after");
 }
