@@ -95,7 +95,7 @@ pub(super) fn parse(bytes: &[u8]) -> Incoming {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return Incoming::Invalid("invalid JSON: not UTF-8".to_owned());
     };
-    match fields(text).or_else(|why| fields(&tidy(text)).map_err(|_| why)) {
+    match fields(text).or_else(|why| fields(&mend(&tidy(text))).map_err(|_| why)) {
         Ok(fields) => classify(fields),
         Err(why) => Incoming::Invalid(format!("invalid JSON: {why}")),
     }
@@ -147,6 +147,36 @@ fn tidy(text: &str) -> String {
         out.push(c);
     }
     out
+}
+
+/// `text` with the replacement character for each half of a surrogate pair that stands alone, which is what is left of an
+/// emoji that a client cut in two.
+fn mend(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, tail)) = rest.find('\\').and_then(|at| rest.split_at_checked(at)) {
+        out.push_str(before);
+        let paired = || tail.get(6..).and_then(unit).is_some_and(|low| (0xdc00..=0xdfff).contains(&low));
+        let (kept, length) = match unit(tail) {
+            Some(0xd800..=0xdbff) if paired() => (tail.get(..12), 12),
+            Some(0xd800..=0xdfff) => (Some("\\ufffd"), 6),
+            // The escaped character may be a backslash, which begins nothing then.
+            _ => {
+                let length = 1 + tail.chars().nth(1).map_or(0, char::len_utf8);
+                (tail.get(..length), length)
+            }
+        };
+        out.push_str(kept.unwrap_or_default());
+        rest = tail.get(length..).unwrap_or_default();
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The UTF-16 unit that `text` begins with as an escape.
+fn unit(text: &str) -> Option<u16> {
+    let digits = text.strip_prefix("\\u")?.get(..4)?;
+    u16::from_str_radix(digits, 16).ok()
 }
 
 fn classify(mut fields: BTreeMap<String, Field>) -> Incoming {

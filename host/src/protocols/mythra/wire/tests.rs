@@ -57,6 +57,14 @@ fn the_smallest_input_is_a_type_and_a_text() {
 }
 
 #[test]
+fn half_an_emoji_is_a_replacement_character_and_a_whole_one_itself() {
+    let text = |said: &str| input(&format!(r#"{{"type":"user-input","userInput":"{said}","z":"\ud83d"}}"#)).text;
+    assert_eq!(text(r"a\ud83d"), "a\u{fffd}");
+    assert_eq!(text(r"\ude00\ud83d\ud83d\ude00b"), "\u{fffd}\u{fffd}😀b");
+    assert_eq!(text(r"\\ud83d\n你"), "\\ud83d\n你");
+}
+
+#[test]
 fn other_keys_become_facts() {
     let wrap = |rest: &str| format!(r#"{{"type":"user-input","userInput":"hi",{rest}}}"#);
     let cases: [(&str, &[(&str, &str)]); 8] = [
@@ -101,7 +109,6 @@ fn what_is_no_object_is_invalid() {
         "[]".to_owned(),
         "\"sk-secret\"".to_owned(),
         "{}{}".to_owned(),
-        r#"{"type":"user-input","userInput":"\ud800"}"#.to_owned(),
         deep("[", "]"),
         deep(r#"{"a":"#, "}"),
         format!(r#"{{"type":"x","a":{}}}"#, deep("[", "]")),
