@@ -19,6 +19,7 @@ pub mod turn;
 pub mod runtime;
 
 pub mod capabilities;
+pub mod records;
 pub mod store;
 
 pub mod script;
@@ -27,6 +28,8 @@ pub mod bindings;
 
 pub mod config;
 pub mod ids;
+pub mod limit;
+pub mod metrics;
 pub mod telemetry;
 pub mod tenants;
 pub mod text;
