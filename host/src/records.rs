@@ -26,7 +26,7 @@ mod rows;
 mod thread;
 
 pub use accounts::{Spent, Sums};
-pub use cards::{Card, FAILURES_MAX, FailureQuery, PREFIX_MIN};
+pub use cards::{Card, FAILURES_MAX, Failure, FailureQuery, PREFIX_MIN};
 pub use read::Reader;
 pub use rows::{USAGE_ROWS_MAX, UsageQuery};
 
@@ -54,6 +54,9 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// The names of those that are failures.
+    pub const FAILURES: [&str; 7] = ["said", "trap", "exit", "start", "limit", "panic", "shutdown"];
+
     /// Its name, as metrics and records have it; all limits share one.
     pub const fn name(self) -> &'static str {
         match self {
@@ -263,8 +266,8 @@ impl Records {
         self.ask(|answer| Ask::Usage(query, answer)).await
     }
 
-    /// Crash cards, the newest first.
-    pub async fn failures(&self, query: FailureQuery) -> Result<Vec<Card>, Unreadable> {
+    /// Failed turns, the newest first.
+    pub async fn failures(&self, query: FailureQuery) -> Result<Vec<Failure>, Unreadable> {
         self.ask(|answer| Ask::Failures(query, answer)).await
     }
 

@@ -34,9 +34,9 @@ const ENTRY_MAX: usize = 256;
 /// Bytes of what was said, where the operator wants it kept.
 const TEXT_MAX: usize = 16 * 1024;
 
-/// A failed turn, as it is kept.
+/// A failed turn, in short.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Card {
+pub struct Failure {
     /// The turn's id.
     pub id: String,
     /// When it ended, to the millisecond.
@@ -65,10 +65,17 @@ pub struct Card {
     pub output: u64,
     /// Tool calls.
     pub tool_calls: u64,
-    /// Every bound that was run into.
-    pub limits: Vec<String>,
     /// Why, in words.
     pub detail: String,
+}
+
+/// A failed turn, with all that is kept of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Card {
+    /// The turn.
+    pub failure: Failure,
+    /// Every bound that was run into.
+    pub limits: Vec<String>,
     /// The guest's own frames, innermost first.
     pub backtrace: Vec<String>,
     /// The last events, oldest first.
@@ -91,9 +98,9 @@ pub struct FailureQuery {
 }
 
 impl FailureQuery {
-    fn wants(&self, card: &Card) -> bool {
+    fn wants(&self, failure: &Failure) -> bool {
         let is = |wanted: &Option<String>, found: &String| wanted.as_ref().is_none_or(|wanted| wanted == found);
-        is(&self.tenant, &card.tenant) && is(&self.agent, &card.agent)
+        is(&self.tenant, &failure.tenant) && is(&self.agent, &failure.agent)
     }
 }
 
@@ -108,7 +115,7 @@ impl Card {
         let limits = last(&limits, Limit::ALL.len()).iter().map(|limit| limit.name().to_owned()).collect();
         let cut = |entry: &String, max| text::head(&text::visible(text::head(entry, max)), max).to_owned();
         let lasts = |entries: &[String]| last(entries, ENTRIES_MAX).iter().map(|entry| cut(entry, ENTRY_MAX)).collect();
-        Self {
+        let failure = Failure {
             id: record.id.clone(),
             at: record.at,
             tenant: record.agent.tenant.clone(),
@@ -123,8 +130,11 @@ impl Card {
             events: record.events,
             output: record.output,
             tool_calls: record.tool_calls,
-            limits,
             detail: text::head(&detail, DETAIL_MAX).to_owned(),
+        };
+        Self {
+            failure,
+            limits,
             backtrace: backtrace.iter().take(FRAMES_MAX).map(|frame| cut(frame, FRAME_MAX)).collect(),
             last_events: lasts(&events),
             calls: lasts(&calls),
@@ -147,23 +157,24 @@ pub(super) fn add(db: &Connection, card: &Card) -> rusqlite::Result<()> {
             output, tool_calls, limits, detail, backtrace, last_events, calls, said)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)
         ON CONFLICT (id) DO NOTHING";
+    let failure = &card.failure;
     let values = params![
-        card.id,
-        card.at.as_millisecond(),
-        card.tenant,
-        card.agent,
-        card.version,
-        card.protocol,
-        card.cause,
-        card.limit,
-        micros(card.took),
-        micros(card.cpu),
-        signed(card.memory),
-        signed(card.events),
-        signed(card.output),
-        signed(card.tool_calls),
+        failure.id,
+        failure.at.as_millisecond(),
+        failure.tenant,
+        failure.agent,
+        failure.version,
+        failure.protocol,
+        failure.cause,
+        failure.limit,
+        micros(failure.took),
+        micros(failure.cpu),
+        signed(failure.memory),
+        signed(failure.events),
+        signed(failure.output),
+        signed(failure.tool_calls),
         lines(&card.limits),
-        card.detail,
+        failure.detail,
         lines(&card.backtrace),
         lines(&card.last_events),
         lines(&card.calls),
@@ -193,23 +204,24 @@ pub(super) fn sweep(db: &Connection, at: jiff::Timestamp) -> rusqlite::Result<()
     db.prepare_cached("DELETE FROM cards WHERE at < ?1")?.execute([at.as_millisecond()]).map(drop)
 }
 
-/// The cards that are wanted, the newest first; of those that wait to be written, which are newer than any that is, the
-/// newest comes first in `pending`.
+/// The failures that are wanted, the newest first; of those that wait to be written, which are newer than any that is,
+/// the newest comes first in `pending`.
 pub(super) fn list<'a>(
     db: &Connection,
     query: &FailureQuery,
-    pending: impl Iterator<Item = &'a Card>,
-) -> rusqlite::Result<Vec<Card>> {
+    pending: impl Iterator<Item = &'a Failure>,
+) -> rusqlite::Result<Vec<Failure>> {
     let most = query.limit.min(FAILURES_MAX);
-    let mut cards: Vec<Card> = pending.filter(|card| query.wants(card)).take(most).cloned().collect();
-    let sql = "SELECT * FROM cards WHERE (?1 IS NULL OR tenant = ?1) AND (?2 IS NULL OR agent = ?2)
-        ORDER BY seq DESC LIMIT ?3";
-    let rest = i64::try_from(most - cards.len()).unwrap_or(i64::MAX);
+    let mut failures: Vec<Failure> = pending.filter(|failure| query.wants(failure)).take(most).cloned().collect();
+    let sql = "SELECT id, at, tenant, agent, version, protocol, cause, struck, took, cpu, memory, events, output,
+            tool_calls, detail FROM cards
+        WHERE (?1 IS NULL OR tenant = ?1) AND (?2 IS NULL OR agent = ?2) ORDER BY seq DESC LIMIT ?3";
+    let rest = i64::try_from(most - failures.len()).unwrap_or(i64::MAX);
     let mut statement = db.prepare_cached(sql)?;
-    for card in statement.query_map(params![query.tenant, query.agent, rest], row)? {
-        cards.push(card?);
+    for failure in statement.query_map(params![query.tenant, query.agent, rest], brief)? {
+        failures.push(failure?);
     }
-    Ok(cards)
+    Ok(failures)
 }
 
 /// The newest card whose id begins with `id`.
@@ -221,19 +233,18 @@ pub(super) fn find<'a>(
     if !(PREFIX_MIN..=ID_MAX).contains(&id.len()) {
         return Ok(None);
     }
-    if let Some(card) = pending.find(|card| card.id.starts_with(id)) {
+    if let Some(card) = pending.find(|card| card.failure.id.starts_with(id)) {
         return Ok(Some(card.clone()));
     }
     let sql = "SELECT * FROM cards WHERE id >= ?1 AND id < ?2 ORDER BY seq DESC LIMIT 1";
-    db.prepare_cached(sql)?.query_row([id, &format!("{id}{}", char::MAX)], row).optional()
+    db.prepare_cached(sql)?.query_row([id, &format!("{id}{}", char::MAX)], whole).optional()
 }
 
-fn row(row: &Row<'_>) -> rusqlite::Result<Card> {
+fn brief(row: &Row<'_>) -> rusqlite::Result<Failure> {
     let text = |column: &str| row.get::<_, String>(column);
     let number = |column: &str| row.get(column).map(unsigned);
     let time = |column: &str| number(column).map(Duration::from_micros);
-    let lines = |column: &str| text(column).map(|lines| lines.lines().map(str::to_owned).collect());
-    Ok(Card {
+    Ok(Failure {
         id: text("id")?,
         at: jiff::Timestamp::from_millisecond(row.get("at")?).unwrap_or_default(),
         tenant: text("tenant")?,
@@ -248,8 +259,18 @@ fn row(row: &Row<'_>) -> rusqlite::Result<Card> {
         events: number("events")?,
         output: number("output")?,
         tool_calls: number("tool_calls")?,
-        limits: lines("limits")?,
         detail: text("detail")?,
+    })
+}
+
+fn whole(row: &Row<'_>) -> rusqlite::Result<Card> {
+    let lines = |column: &str| {
+        let text = row.get::<_, String>(column);
+        text.map(|text| text.lines().map(str::to_owned).collect())
+    };
+    Ok(Card {
+        failure: brief(row)?,
+        limits: lines("limits")?,
         backtrace: lines("backtrace")?,
         last_events: lines("last_events")?,
         calls: lines("calls")?,

@@ -82,10 +82,10 @@ impl Pending {
         while self.cards.len() > CARDS_MAX {
             let mut counts = BTreeMap::<_, usize>::new();
             for card in &self.cards {
-                *counts.entry(card.tenant.as_str()).or_default() += 1;
+                *counts.entry(card.failure.tenant.as_str()).or_default() += 1;
             }
             let most = counts.into_iter().max_by_key(|(_, count)| *count).map(|(tenant, _)| tenant);
-            let oldest = self.cards.iter().position(|card| Some(card.tenant.as_str()) == most).unwrap_or(0);
+            let oldest = self.cards.iter().position(|card| Some(card.failure.tenant.as_str()) == most).unwrap_or(0);
             self.cards.remove(oldest);
             if !std::mem::replace(&mut self.said, true) {
                 tracing::warn!("more than {CARDS_MAX} crash cards wait to be written; older ones are let go");

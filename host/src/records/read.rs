@@ -4,7 +4,7 @@ use std::{fmt, path::Path};
 
 use rusqlite::Connection;
 
-use super::{Card, FailureQuery, Records, RecordsError, cards, open};
+use super::{Card, Failure, FailureQuery, Records, RecordsError, cards, open};
 
 /// The records of a data folder, to be read only.
 pub struct Reader {
@@ -25,8 +25,8 @@ impl Records {
 }
 
 impl Reader {
-    /// Crash cards, the newest first.
-    pub fn failures(&self, query: &FailureQuery) -> rusqlite::Result<Vec<Card>> {
+    /// Failed turns, the newest first.
+    pub fn failures(&self, query: &FailureQuery) -> rusqlite::Result<Vec<Failure>> {
         cards::list(&self.db, query, [].iter())
     }
 

@@ -195,7 +195,7 @@ async fn a_card_has_everything_and_is_found_by_what_clients_are_shown_of_its_id(
     };
     records.turn_ended(&record, Some(some));
     let card = records.failure("abcdefgh").await.unwrap().unwrap();
-    let expected = Card {
+    let failure = Failure {
         id: record.id.clone(),
         at: record.at,
         tenant: "acme".to_owned(),
@@ -210,8 +210,11 @@ async fn a_card_has_everything_and_is_found_by_what_clients_are_shown_of_its_id(
         events: 3,
         output: 11,
         tool_calls: 1,
-        limits: vec!["log".to_owned(), "memory".to_owned()],
         detail: "memory: asked for\n5 MiB".to_owned(),
+    };
+    let expected = Card {
+        failure: failure.clone(),
+        limits: vec!["log".to_owned(), "memory".to_owned()],
         backtrace: vec!["<core::vec>::push".to_owned(), String::new(), "two\\nlines".to_owned()],
         last_events: vec!["text 5".to_owned()],
         calls: vec!["log".to_owned(), "call-tool workspace/write: ok".to_owned()],
@@ -219,6 +222,8 @@ async fn a_card_has_everything_and_is_found_by_what_clients_are_shown_of_its_id(
     };
     assert_eq!(card, expected);
     assert_eq!(records.failure("abcdefgh01234567").await.unwrap(), Some(expected));
+    let query = FailureQuery { tenant: Some("acme".to_owned()), agent: Some("echo".to_owned()), limit: 9 };
+    assert_eq!(records.failures(query).await.unwrap(), [failure]);
     for none in ["abcdefg", "bbcdefgh", "abcdefgh012345678", "abcdefg%", "", &"a".repeat(1000)] {
         assert_eq!(records.failure(none).await.unwrap(), None, "{none}");
     }
@@ -239,7 +244,11 @@ async fn what_a_card_holds_is_bounded() {
     };
     records.turn_ended(&turn("abcdefgh", "acme", Cause::Trap), Some(wreck));
     let card = records.failure("abcdefgh").await.unwrap().unwrap();
-    assert_eq!((card.detail.len(), card.text.map(|text| text.len())), (4095, Some(16_383)), "cut between characters");
+    assert_eq!(
+        (card.failure.detail.len(), card.text.map(|text| text.len())),
+        (4095, Some(16_383)),
+        "cut between characters"
+    );
     assert_eq!((card.backtrace.len(), card.last_events.len(), card.calls.len()), (64, 32, 32));
     assert!(card.backtrace[0].starts_with("0\\u{1b}你"), "the innermost frames");
     assert!(card.last_events[31].starts_with("199\\u{1b}你"), "the last events");
@@ -325,7 +334,7 @@ async fn records_are_read_beside_a_host_or_without_one_and_nothing_is_changed() 
         let before = files(dir);
         let bytes = std::fs::read(dir.join("records.db")).unwrap();
         let card = Records::read(dir).unwrap().failure("abcdefgh").unwrap();
-        assert_eq!(card.map(|card| card.detail), Some("trap".to_owned()));
+        assert_eq!(card.map(|card| card.failure.detail), Some("trap".to_owned()));
         assert_eq!((files(dir), std::fs::read(dir.join("records.db")).unwrap()), (before, bytes));
     };
     read(dir.path());
@@ -337,4 +346,12 @@ async fn records_are_read_beside_a_host_or_without_one_and_nothing_is_changed() 
     records.close().await;
     assert_eq!(files(dir.path()), ["records.db"]);
     read(dir.path());
+}
+
+#[test]
+fn the_causes_that_are_failures_are_listed() {
+    use Cause::{Answered, Exit, Left, Limit as Struck, Panicked, Said, ShuttingDown, Start, Trap};
+    let all = [Answered, Said, Trap, Exit, Start, Struck(Limit::Log), Panicked, Left, ShuttingDown];
+    let failures: Vec<_> = all.iter().filter(|cause| cause.is_failure()).map(|cause| cause.name()).collect();
+    assert_eq!(failures, Cause::FAILURES);
 }

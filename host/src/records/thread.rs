@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use super::{
-    Card, FailureQuery, RecordsConfig, Unreadable, UsageQuery, UsageRow,
+    Card, Failure, FailureQuery, RecordsConfig, Unreadable, UsageQuery, UsageRow,
     accounts::{self, Accounts},
     cards,
     pending::Pending,
@@ -43,7 +43,7 @@ pub(super) type Answer<T> = oneshot::Sender<Result<T, Unreadable>>;
 /// What is asked of the thread.
 pub(super) enum Ask {
     Usage(UsageQuery, Answer<Vec<UsageRow>>),
-    Failures(FailureQuery, Answer<Vec<Card>>),
+    Failures(FailureQuery, Answer<Vec<Failure>>),
     Failure(String, Answer<Option<Card>>),
     /// Write what waits, close the database, and say so.
     Close(oneshot::Sender<()>),
@@ -168,7 +168,7 @@ impl Writer {
             }
             Ask::Failures(query, answer) => {
                 let waiting = self.waiting_cards();
-                reply(answer, cards::list(&self.db, &query, waiting.iter()));
+                reply(answer, cards::list(&self.db, &query, waiting.iter().map(|card| &card.failure)));
             }
             Ask::Failure(id, answer) => {
                 let waiting = self.waiting_cards();
@@ -202,7 +202,7 @@ fn transaction(db: &mut Connection, config: &RecordsConfig, taken: &Pending) -> 
     let mut touched = BTreeSet::new();
     for card in taken.cards() {
         cards::add(&transaction, card)?;
-        touched.insert((card.tenant.as_str(), card.agent.as_str()));
+        touched.insert((card.failure.tenant.as_str(), card.failure.agent.as_str()));
     }
     cards::prune(&transaction, config, &touched)?;
     transaction.commit()
