@@ -36,7 +36,8 @@ const OTHERS: &str = "(others)";
 const NOBODY: &str = "";
 
 /// Upper ends of the buckets for turns and first events, in seconds: from a warm echo to a slow model.
-const TURN_BUCKETS: [f64; 14] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0];
+const TURN_BUCKETS: [f64; 14] =
+    [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0];
 
 /// Upper ends of the buckets for compiling, in seconds.
 const COMPILE_BUCKETS: [f64; 9] = [0.01, 0.1, 0.5, 1.0, 5.0, 15.0, 30.0, 60.0, 300.0];
@@ -63,7 +64,7 @@ pub enum Compiled {
     Invalid,
     /// The compiler passed its bounds.
     Deadly,
-    /// Refused at once, because it was deadly before.
+    /// Refused at once, because the same component was refused before.
     Quarantined,
     /// The host's own trouble.
     Failed,
@@ -190,7 +191,7 @@ impl Metrics {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Everything, in the OpenMetrics text form, which Prometheus reads.
+    /// Everything, in the `OpenMetrics` text form, which Prometheus reads.
     pub fn encode(&self) -> String {
         let mut out = String::new();
         if let Err(error) = text::encode(&mut out, &self.shared.registry) {
@@ -216,8 +217,7 @@ impl Metrics {
     /// A turn ended, having run into `limits`.
     pub fn turn_ended(&self, record: &TurnRecord, limits: &[Limit]) {
         let tenant = self.tenant(&record.agent.tenant);
-        let labels =
-            TurnLabels { tenant: tenant.clone(), protocol: record.protocol, outcome: record.cause.name() };
+        let labels = TurnLabels { tenant: tenant.clone(), protocol: record.protocol, outcome: record.cause.name() };
         self.shared.turns.get_or_create(&labels).inc();
         let protocol = ProtocolLabels { protocol: record.protocol };
         self.shared.durations.get_or_create(&protocol).observe(record.took.as_secs_f64());

@@ -13,4 +13,4 @@ pub use compile::{CompiledAgent, Unfit};
 pub use engine::{Engine, GuestThreads, MEMORY_MAX, TURNS_MAX};
 pub use instance::GuestFault;
 pub use meter::Meter;
-pub use registry::{Registry, Standing};
+pub use registry::{Ended, Registry, Standing, VersionRecord};

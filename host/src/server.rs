@@ -3,6 +3,7 @@
 use std::{net::TcpListener, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
+use arc_swap::ArcSwap;
 use axum::Router;
 use axum_server::Handle;
 use tokio::task::JoinHandle;
@@ -12,6 +13,7 @@ use crate::{
     admission::Admission,
     capabilities::tools::{self, image},
     config::Config,
+    metrics::Metrics,
     protocols::{self, Lobby},
     runtime::{Engine, GuestThreads, MEMORY_MAX, Registry, TURNS_MAX, watch::Watcher},
     store::Store,
@@ -94,9 +96,11 @@ impl Server {
         let store = Store::open(&config.data, &config.sessions)?;
         let engine = Engine::new(&config).map_err(anyhow::Error::from).context("cannot start the engine")?;
         let engine = engine.with_cache(&config.data.join("code")).context("cannot keep compiled code")?;
+        let metrics = Metrics::new();
+        let engine = engine.counting(&metrics);
         let registry = Registry::default();
-        let names = config.tenants.keys().cloned().collect();
-        let mut watcher = Watcher::new(&config.plugins, names, &config.reload, &engine, &registry);
+        let shared = Arc::new(ArcSwap::from_pointee(config.clone()));
+        let mut watcher = Watcher::new(&shared, &engine, &registry, &metrics);
         watcher.load().await;
 
         let guests = guests.handle().context("the guests' threads have ended")?.clone();
