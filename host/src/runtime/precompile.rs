@@ -105,7 +105,7 @@ impl Compiler {
         let entry = entry(&key, bounds);
         if let Some(how) = self.quarantine.as_ref().and_then(|quarantine| quarantine.holds(&entry)) {
             self.metrics.compiled(Compiled::Quarantined, Duration::ZERO);
-            return Err(deadly(&how, &entry));
+            return Err(self.deadly(&how, &entry));
         }
         Ok(None)
     }
@@ -166,23 +166,26 @@ impl Compiler {
         }
         code.map_err(|failed| match failed {
             Failed::Invalid(why) => Unfit::Invalid(why),
-            Failed::Died(how) => deadly(&how, entry),
+            Failed::Died(how) => self.deadly(&how, entry),
             Failed::Unproven(how) => Unfit::Host(format!("{how}; hint: touch the file to try again")),
             Failed::Host(why) => Unfit::Host(why),
         })
     }
 
+    /// Why a component is not compiled, and the way out.
+    fn deadly(&self, how: &str, entry: &str) -> Unfit {
+        if self.quarantine.is_none() {
+            return Unfit::Deadly(format!("{how}; hint: build it smaller"));
+        }
+        Unfit::Deadly(format!(
+            "{how}; this same file is not tried again; hint: build it smaller; an operator who wants it tried again \
+             removes code/quarantine/{entry} in the data folder and touches the file"
+        ))
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, String>> {
         self.invalid.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Why a component is not compiled, and the way out.
-fn deadly(how: &str, entry: &str) -> Unfit {
-    Unfit::Deadly(format!(
-        "{how}; this same file is not tried again; hint: build it smaller; an operator who wants it tried again removes \
-         code/quarantine/{entry} in the data folder and touches the file"
-    ))
 }
 
 /// Does what takes a while and waits for nobody on a thread that may be held up.
@@ -248,6 +251,17 @@ mod tests {
         let text = metrics.encode();
         assert!(text.contains("hostelry_compiles_total{outcome=\"invalid\"} 1"), "{text}");
         assert!(text.contains("hostelry_compiles_total{outcome=\"quarantined\"} 2"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_cache_that_cannot_be_written_keeps_nothing_from_being_compiled() {
+        let folder = tempfile::tempdir().unwrap();
+        let compiler = Compiler::with_cache(folder.path()).unwrap();
+        std::fs::remove_dir_all(folder.path()).unwrap();
+        let engine = engine::for_compiling().unwrap();
+        let bytes: Arc<[u8]> = wat::parse_str("(component)").unwrap().into();
+        compiler.component(&engine, &bytes, "v", &CompileConfig::default()).await.unwrap();
+        assert!(!folder.path().exists());
     }
 
     #[tokio::test]

@@ -1,4 +1,5 @@
-//! The folder of compiled code: sealed entries, the oldest of which go when it is full.
+//! The folder of compiled code: entries sealed with the name they were put there under, the oldest of which go when it is
+//! full.
 
 use std::{
     fs,
@@ -13,7 +14,8 @@ use wasmtime::component::Component;
 
 use crate::{ids, runtime::Unfit};
 
-/// Bytes that stand behind the code in an entry: its SHA-256.
+/// Bytes that stand behind the code in an entry: the SHA-256 of the code and the entry's key, so that code under another's
+/// name is none.
 const SEAL: u64 = 32;
 
 /// How much of an entry is read at once when its seal is checked.
@@ -50,7 +52,7 @@ impl Cache {
             // Never written again: what is mapped from it must not change or shrink under the turns that run it.
             let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o400).open(&fresh)?;
             file.write_all(code)?;
-            file.write_all(&Sha256::digest(code))?;
+            file.write_all(&Sha256::new().chain_update(code).chain_update(key).finalize())?;
             file.sync_all()?;
             fs::rename(&fresh, &entry)?;
             prune(&self.folder, CACHE_MAX)
@@ -66,7 +68,7 @@ impl Cache {
     pub(super) fn load(&self, engine: &wasmtime::Engine, key: &str) -> Option<Result<Component, Unfit>> {
         let entry = self.path(key);
         let mut file = fs::File::open(&entry).ok()?;
-        if !is_whole(&mut file).unwrap_or(false) {
+        if !is_whole(&mut file, key).unwrap_or(false) {
             tracing::warn!("compiled code in {} is not what was put there; compiling anew", entry.display());
             drop(fs::remove_file(&entry));
             return None;
@@ -92,7 +94,7 @@ pub(super) fn own(folder: &Path) -> io::Result<()> {
 }
 
 /// Whether an entry's seal is that of its code, which is read piece by piece because it can be large.
-fn is_whole(file: &mut fs::File) -> io::Result<bool> {
+fn is_whole(file: &mut fs::File, key: &str) -> io::Result<bool> {
     let Some(size) = file.metadata()?.len().checked_sub(SEAL) else { return Ok(false) };
     let mut hash = Sha256::new();
     let mut code = io::BufReader::with_capacity(PIECE, io::Read::take(&mut *file, size));
@@ -105,6 +107,7 @@ fn is_whole(file: &mut fs::File) -> io::Result<bool> {
         let read = piece.len();
         code.consume(read);
     }
+    hash.update(key);
     let mut seal = Vec::new();
     io::Read::take(file, SEAL + 1).read_to_end(&mut seal)?;
     Ok(hash.finalize().as_slice() == seal.as_slice())
@@ -192,6 +195,9 @@ mod tests {
             fs::OpenOptions::new().write(true).open(&entry).unwrap().set_len(torn as u64).unwrap();
             assert!(cache.load(&engine, "x").is_none(), "a file of {torn} bytes");
         }
+        cache.keep("x", &code).unwrap();
+        fs::rename(&entry, cache.path("y")).unwrap();
+        assert!(cache.load(&engine, "y").is_none(), "another's code");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
     }
 
