@@ -66,14 +66,15 @@ impl Server {
         let records = Records::open(&config.data, &records)?;
         let engine = Engine::new(&config).map_err(anyhow::Error::from).context("cannot start the engine")?;
         let engine = engine.with_cache(&config.data.join("code")).context("cannot keep compiled code")?;
+        let engine = engine.counting(&metrics);
         let registry = Registry::default();
-        let names = config.tenants.keys().cloned().collect();
-        let mut watcher = Watcher::new(&config.plugins, names, &config.reload, &engine, &registry);
+        let settings = Arc::new(ArcSwap::from_pointee(config));
+        let config = settings.load_full();
+        let mut watcher = Watcher::new(&settings, &engine, &registry, &metrics);
         watcher.load().await;
 
         let access = Arc::new(ArcSwap::from_pointee(Tenants::new(&config.tenants)));
         let admission = Admission::new(config.server.concurrent_turns, metrics.clone(), records.clone());
-        let settings = Arc::new(ArcSwap::from_pointee(config));
         let keep_text = {
             let settings = Arc::clone(&settings);
             Box::new(move || settings.load().failures.text)
@@ -98,7 +99,7 @@ impl Server {
             records,
         });
         let stop = CancellationToken::new();
-        let news = Arc::new(Notify::new());
+        let news = watcher.hint();
         let mut tasks = Vec::new();
 
         let (handle, admin_handle) = (Handle::new(), Handle::new());

@@ -5,6 +5,7 @@
 
 mod cli;
 mod conformance;
+mod hostile;
 mod hostile_clients;
 mod hot_reload;
 mod limits;
