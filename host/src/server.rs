@@ -68,13 +68,12 @@ impl Server {
         let engine = engine.with_cache(&config.data.join("code")).context("cannot keep compiled code")?;
         let engine = engine.counting(&metrics);
         let registry = Registry::default();
+        let access = Arc::new(ArcSwap::from_pointee(Tenants::new(&config.tenants)));
+        let admission = Admission::new(config.server.concurrent_turns, metrics.clone(), records.clone());
         let settings = Arc::new(ArcSwap::from_pointee(config));
-        let config = settings.load_full();
         let mut watcher = Watcher::new(&settings, &engine, &registry, &metrics);
         watcher.load().await;
 
-        let access = Arc::new(ArcSwap::from_pointee(Tenants::new(&config.tenants)));
-        let admission = Admission::new(config.server.concurrent_turns, metrics.clone(), records.clone());
         let keep_text = {
             let settings = Arc::clone(&settings);
             Box::new(move || settings.load().failures.text)

@@ -113,7 +113,8 @@ async fn a_trap_is_no_limit() {
 #[tokio::test]
 async fn a_failed_turn_leaves_a_card_that_its_number_finds_and_that_holds_nothing_of_what_was_said() {
     let host = puppet().start().await;
-    let answer = ask(&host, "puppet", "chat secret-answer\nfact secret-key\ntool-quiet ListFiles\npanic secret-panic").await;
+    let answer =
+        ask(&host, "puppet", "chat secret-answer\nfact secret-key\ntool-quiet ListFiles\npanic secret-panic").await;
     answer.assert_apology("secret-answernone");
     let number = answer.number.unwrap();
     let url = format!("http://{}/api/failures/{number}", host.admin);
@@ -123,7 +124,10 @@ async fn a_failed_turn_leaves_a_card_that_its_number_finds_and_that_holds_nothin
     assert!(card["id"].as_str().unwrap().starts_with(&number), "{text}");
     let frames = card["backtrace"].as_array().unwrap();
     assert!(frames.iter().any(|frame| frame.as_str().unwrap().contains("panic")), "{text}");
-    assert!(card["calls"].as_array().unwrap().iter().any(|call| call.as_str().unwrap().contains("ListFiles")), "{text}");
+    assert!(
+        card["calls"].as_array().unwrap().iter().any(|call| call.as_str().unwrap().contains("ListFiles")),
+        "{text}"
+    );
     assert!(!text.contains("secret"), "{text}");
 }
 
@@ -134,10 +138,8 @@ async fn a_tenant_with_many_loops_gets_no_more_than_one_with_a_single_loop() {
     let setup = Setup::default().plugin("many/puppet.wasm", &puppet).plugin("one/puppet.wasm", &puppet);
     let host = setup.config(config).start().await;
     let many = (0..20).map(|_| Ask::at(&host, "many", "puppet").text("spin").answer());
-    let (one, _) = tokio::join!(
-        Ask::at(&host, "one", "puppet").text("spin").answer(),
-        futures_util::future::join_all(many)
-    );
+    let (one, _) =
+        tokio::join!(Ask::at(&host, "one", "puppet").text("spin").answer(), futures_util::future::join_all(many));
     one.assert_apology("");
     let used = async |tenant: &str| {
         let text = reqwest::get(format!("http://{}/metrics", host.admin)).await.unwrap().text().await.unwrap();
@@ -157,8 +159,8 @@ async fn two_tenants_that_attack_do_not_keep_a_third_from_being_served() {
         .plugin("b/puppet.wasm", &puppet)
         .plugin("c/echo.wasm", &guests::bytes("echo"));
     let host = setup.config(config).start().await;
-    let attack = |tenant: &'static str, orders: &'static str| {
-        let asks = (0..32).map(move |_| Ask::at(&host, tenant, "puppet").text(orders).try_open());
+    let attack = |tenant: &str, orders: &str| {
+        let asks = (0..32).map(|_| Ask::at(&host, tenant, "puppet").text(orders).try_open());
         futures_util::future::join_all(asks)
     };
     let (spinning, flooding) = tokio::join!(attack("a", "spin"), attack("b", "repeat 100000 flood 100 9000"));
