@@ -64,7 +64,7 @@ pub enum Compiled {
     Invalid,
     /// The compiler passed its bounds.
     Deadly,
-    /// Refused at once, because it was deadly before.
+    /// Refused at once, because the same component was refused before.
     Quarantined,
     /// The host's own trouble.
     Failed,
@@ -191,7 +191,7 @@ impl Metrics {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Everything, in the OpenMetrics text form, which Prometheus reads.
+    /// Everything, in the `OpenMetrics` text form, which Prometheus reads.
     pub fn encode(&self) -> String {
         let mut out = String::new();
         if let Err(error) = text::encode(&mut out, &self.shared.registry) {

@@ -66,9 +66,11 @@ impl Server {
         let records = Records::open(&config.data, &records)?;
         let engine = Engine::new(&config).map_err(anyhow::Error::from).context("cannot start the engine")?;
         let engine = engine.with_cache(&config.data.join("code")).context("cannot keep compiled code")?;
+        let metrics = Metrics::new();
+        let engine = engine.counting(&metrics);
         let registry = Registry::default();
-        let names = config.tenants.keys().cloned().collect();
-        let mut watcher = Watcher::new(&config.plugins, names, &config.reload, &engine, &registry);
+        let shared = Arc::new(ArcSwap::from_pointee(config.clone()));
+        let mut watcher = Watcher::new(&shared, &engine, &registry, &metrics);
         watcher.load().await;
 
         let access = Arc::new(ArcSwap::from_pointee(Tenants::new(&config.tenants)));
