@@ -102,8 +102,8 @@ async fn a_log_without_end() {
 
 #[tokio::test]
 async fn more_things_open_than_may_be() {
-    let orders: String = (0..66).map(|n| format!("iteration-start i{n}\n")).collect();
-    suffer(&format!("{orders}iteration-end i0\nchat x"), Some("x"), "open-pairs").await;
+    let starts: Vec<_> = (0..66).map(|n| format!("iteration-start i{n}")).collect();
+    suffer(&format!("{}\niteration-end i0\nchat x", starts.join("\n")), Some("x"), "open-pairs").await;
 }
 
 #[tokio::test]
