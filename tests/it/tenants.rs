@@ -172,7 +172,7 @@ async fn a_key_of_one_tenant_opens_and_tells_nothing_of_another() {
     }
     assert!(said.iter().all(|answer| *answer == said[0]), "{said:#?}");
     let body = reqwest::get(host.http("/readyz")).await.unwrap().text().await.unwrap();
-    for name in ["acme", "beta", "secret"] {
+    for name in ["acme", "beta", "secret", "turns", "live"] {
         assert!(!body.contains(name), "{name} is in {body}");
     }
 }
