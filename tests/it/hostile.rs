@@ -5,6 +5,7 @@ use crate::support::{host::Host, turn::ask};
 
 mod bombs;
 mod child;
+mod guests;
 mod loading;
 
 /// Checks that everybody else is served.

@@ -15,5 +15,6 @@ mod process;
 mod sessions;
 mod shutdown;
 mod support;
+mod tenants;
 mod tidy;
 mod tools;
