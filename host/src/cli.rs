@@ -7,11 +7,13 @@ use clap::{Args, Parser, Subcommand};
 mod chat;
 mod check;
 mod completions;
+mod failures;
 mod keys;
 mod serve;
 
 pub use chat::ChatArgs;
 pub use check::CheckArgs;
+pub use failures::FailuresArgs;
 
 /// Serves AI agents, written as WebAssembly components, over the Mythra and Lingzhu protocols.
 #[derive(Debug, Parser)]
@@ -31,7 +33,9 @@ pub enum Command {
     Check(CheckArgs),
     /// Talk to an agent from the terminal
     Chat(ChatArgs),
-    /// Make keys for tenants
+    /// List the turns that failed, or tell what is known of one
+    Failures(FailuresArgs),
+    /// Make keys for tenants, and for the admin listener
     #[command(subcommand)]
     Keys(KeysCommand),
     /// Print completions for a shell
@@ -78,6 +82,12 @@ pub enum KeysCommand {
         #[arg(long, value_name = "WHEN")]
         expires: Option<String>,
     },
+    /// Make a key for the admin listener, print it once, and print the line for the configuration
+    Admin {
+        /// From when on the key opens nothing: a date such as 2027-01-31, or a time from now such as 90days
+        #[arg(long, value_name = "WHEN")]
+        expires: Option<String>,
+    },
 }
 
 /// How a command ended, as the process's exit code.
@@ -98,6 +108,8 @@ impl Cli {
             Command::Serve(args) => serve::run(&args),
             Command::Check(args) => check::run(&args),
             Command::Chat(args) => chat::run(&args),
+            Command::Failures(args) => failures::run(&args),
+            Command::Keys(KeysCommand::Admin { expires }) => keys::admin(expires.as_deref()),
             Command::Keys(KeysCommand::New { tenant, agent, expires }) => {
                 keys::new(&tenant, agent.as_deref(), expires.as_deref())
             }

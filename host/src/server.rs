@@ -29,6 +29,7 @@ mod health;
 pub mod limits;
 mod reload;
 
+pub(crate) use admin::{FailureCard, Failures};
 use door::Door;
 pub use faults::faults;
 
@@ -105,12 +106,15 @@ impl Server {
         let (handle, admin_handle) = (Handle::new(), Handle::new());
         tracing::info!("listening on http://{}", listener.local_addr()?);
         if let Some(listener) = admin_listener {
-            tracing::info!("admin listening on http://{}", listener.local_addr()?);
-            tasks.push(serve(&lobby, listener, admin_handle.clone(), admin::routes(&lobby, store.clone()))?);
+            let address = listener.local_addr()?;
+            tracing::info!("admin listening on http://{address}");
+            let routes = admin::routes(&lobby, store.clone(), address.ip());
+            tasks.push(serve(&lobby, listener, admin_handle.clone(), routes)?);
         }
         watcher.tell();
         tasks.push(tokio::spawn(watcher.run(stop.clone())));
         let routes = protocols::routes().with_state(Arc::clone(&lobby)).merge(health::routes(&lobby, store.clone()));
+        let routes = routes.fallback(health::not_found);
         tasks.push(serve(&lobby, listener, handle.clone(), routes)?);
         Ok(Self { lobby, store, handle, admin_handle, stop, tasks, news })
     }
@@ -157,7 +161,6 @@ fn serve(
         .accept_error_handler(|_, error| tracing::warn!("cannot accept a connection: {error}"))
         .acceptor(Door::new(&lobby.settings, &lobby.metrics));
     server.http_builder().http1().header_read_timeout(request_time).max_buf_size(HEAD_MAX);
-    let routes = routes.fallback(health::not_found);
     Ok(tokio::spawn(async move {
         if let Err(error) = server.serve(routes.into_make_service()).await {
             tracing::error!("a listener failed: {error}");

@@ -3,6 +3,7 @@
 #![expect(unreachable_pub, reason = "one binary of many modules: what they share is public within it")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test ends where what it needs is not there")]
 
+mod admin;
 mod cli;
 mod conformance;
 mod hostile;

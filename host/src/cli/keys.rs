@@ -10,7 +10,7 @@ use crate::{config, ids};
 /// Random bytes in a key: more than anyone can try, so that a plain digest of it is as good as a slow one.
 const KEY_BYTES: usize = 32;
 
-/// Makes a key, and prints it with the line for the configuration.
+/// Makes a tenant's key, and prints it with the line for the configuration.
 pub(super) fn new(tenant: &str, agent: Option<&str>, expires: Option<&str>) -> Exit {
     if let Some(wrong) = [Some(tenant), agent].into_iter().flatten().find(|name| !ids::is_name(name)) {
         anstream::eprintln!(
@@ -19,6 +19,26 @@ pub(super) fn new(tenant: &str, agent: Option<&str>, expires: Option<&str>) -> E
         );
         return Exit::Usage;
     }
+    make(agent, expires, |line| {
+        format!(
+            "The key above is shown once: give it to the tenant. In hostelry.toml, add its digest:\n\n\
+             [tenants.{tenant}]\nkeys = [{line}]"
+        )
+    })
+}
+
+/// Makes a key of the admin listener, and prints it with the line for the configuration.
+pub(super) fn admin(expires: Option<&str>) -> Exit {
+    make(None, expires, |line| {
+        format!(
+            "The key above is shown once: give it to the operator. In hostelry.toml, at the top, add its digest:\n\n\
+             admin-keys = [{line}]"
+        )
+    })
+}
+
+/// Makes a key, prints it, and says what to do with the line for the configuration.
+fn make(agent: Option<&str>, expires: Option<&str>, say: impl Fn(&str) -> String) -> Exit {
     let expires = match expires.map(|when| moment(when, Timestamp::now())).transpose() {
         Ok(expires) => expires,
         Err(why) => {
@@ -34,10 +54,7 @@ pub(super) fn new(tenant: &str, agent: Option<&str>, expires: Option<&str>) -> E
     let bound = agent + &expires.unwrap_or_default();
     let line = if bound.is_empty() { format!("\"{digest}\"") } else { format!("{{ hash = \"{digest}\"{bound} }}") };
     anstream::println!("{key}");
-    anstream::eprintln!(
-        "The key above is shown once: give it to the tenant. In hostelry.toml, add its digest:\n\n\
-         [tenants.{tenant}]\nkeys = [{line}]"
-    );
+    anstream::eprintln!("{}", say(&line));
     Exit::Clean
 }
 
