@@ -30,7 +30,7 @@ mod child;
 mod quarantine;
 
 pub use cache::CACHE_MAX;
-pub use child::{COMMAND, main as child};
+pub use child::{CODE_MAX, COMMAND, main as child};
 
 use cache::{Cache, Code, trust};
 use child::Failed;

@@ -12,7 +12,7 @@ use crate::{
     config::{Allowance, Config, Limits, TenantConfig},
     limit::Limit,
     protocols::lingzhu::{HELD_MAX, TENANT_HELD_MAX},
-    runtime::{scan, watch},
+    runtime::{precompile::CODE_MAX, scan, watch},
     script::{FOLLOW_UP_BYTES_MAX, NAME_BYTES_MAX, OPEN_PAIRS_MAX},
     store::{FILE_BYTES_MAX, FILES_MAX, PATH_BYTES_MAX, WORKSPACE_BYTES_MAX},
 };
@@ -169,7 +169,8 @@ pub fn value(limit: Limit, config: &Config, tenant: &TenantConfig) -> String {
         Limit::Structure => scan::in_words(),
         Limit::Compile => {
             let compile = &reload.compile;
-            format!("{} of memory, {} of CPU time, {}", size(compile.memory), time(compile.cpu), time(compile.time))
+            let (memory, code) = (size(compile.memory), size(CODE_MAX));
+            format!("{memory} of memory, {} of CPU time, {}, {code} of code", time(compile.cpu), time(compile.time))
         }
         Limit::Agents => {
             format!(
