@@ -29,7 +29,8 @@ mod cache;
 mod child;
 mod quarantine;
 
-pub use child::{COMMAND, main as child};
+pub use cache::CACHE_MAX;
+pub use child::{CODE_MAX, COMMAND, main as child};
 
 use cache::{Cache, Code, trust};
 use child::Failed;

@@ -21,7 +21,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Engine, Registry, precompile::Compiler};
+use super::{Engine, Registry};
 use crate::{
     config::Config,
     ids::AgentId,
@@ -29,11 +29,14 @@ use crate::{
     metrics::{Metrics, Reload},
 };
 
+mod compiling;
 mod eyes;
 mod folder;
 mod line;
 mod report;
 mod take;
+
+pub use folder::{AGENTS_MAX, SHARE_MIN};
 
 use eyes::Eyes;
 use folder::{Found, Print};
@@ -46,7 +49,7 @@ const INCOMPLETE_MAX: Duration = Duration::from_secs(3);
 
 /// How long the start waits for the plugins that are there. One that never settles, or takes long to compile, must not
 /// keep the others from serving.
-const LOAD_MAX: Duration = Duration::from_secs(20);
+pub const LOAD_MAX: Duration = Duration::from_secs(20);
 
 /// How long the host is not ready because plugins are left of those that were there at its start: long enough for a full
 /// folder of honest ones, and not for ever because somebody's are none.
@@ -55,6 +58,10 @@ const UNREADY_MAX: Duration = Duration::from_mins(2);
 /// How many times as long as a look takes the next one waits: a folder of twenty thousand files that never rests must not
 /// take a core for itself.
 const REST: u32 = 9;
+
+/// How long one look reads a tenant's new files for; the rest of them waits for the next one, so that large files which
+/// change again and again hold up nobody else's.
+const GLANCE_MAX: Duration = Duration::from_secs(1);
 
 /// What the watcher works on.
 pub struct Watcher {
@@ -74,8 +81,9 @@ pub struct Watcher {
     jobs: HashMap<task::Id, Job>,
     /// Whether the folder could not be read the last time, so that it is said once.
     unreadable: bool,
-    /// How long the last look took.
+    /// How long the last look took, and how long it read new files.
     took: Duration,
+    read: Duration,
     /// When the watcher was made.
     began: Instant,
     /// Whoever changed what the watcher reads beside the folder says so here.
@@ -114,6 +122,7 @@ impl Watcher {
             jobs: HashMap::new(),
             unreadable: false,
             took: Duration::ZERO,
+            read: Duration::ZERO,
             began: Instant::now(),
             hint: Arc::default(),
             kept_back: Some(Vec::new()),
@@ -192,7 +201,9 @@ impl Watcher {
     /// How long the next look waits when there is reason for one.
     fn pace(&self) -> Duration {
         let settle = self.config.load().reload.settle;
-        (settle / 2).max(Duration::from_millis(10)).max(self.took * REST)
+        // At the start nobody is served yet whom the reading could hinder.
+        let read = if self.kept_back.is_some() { Duration::ZERO } else { self.read };
+        (settle / 2).max(Duration::from_millis(10)).max(self.took * REST).max(read)
     }
 
     /// Waits until it is time for another look, and makes live meanwhile what is compiled.
@@ -243,11 +254,20 @@ impl Watcher {
         self.unreadable = false;
         self.note_strays(&found);
         let mut unsettled = self.note_missing(&found, &config);
+        let (mut spent, began) = (BTreeMap::<&str, Duration>::new(), Instant::now());
         for (id, (path, print)) in &found.plugins {
+            let own = spent.entry(&id.tenant).or_default();
+            if *own >= GLANCE_MAX {
+                unsettled = true;
+                continue;
+            }
+            let began = Instant::now();
             let rules = Rules::of(&config, &id.tenant);
             let job = Job { id: id.clone(), path: path.clone(), print: print.clone(), rules };
             unsettled |= self.note(job, config.reload.settle).await;
+            *own += began.elapsed();
         }
+        self.read = began.elapsed();
         unsettled
     }
 
@@ -329,36 +349,6 @@ impl Watcher {
                 false
             }
         }
-    }
-
-    /// Gives a turn to what waits, as long as there is room.
-    fn start_compiling(&mut self) {
-        while self.compiling.len() < Compiler::at_once() {
-            let busy = self.jobs.values().map(|job| job.id.tenant.clone()).collect();
-            let Some(id) = self.line.next(&busy) else { return };
-            let Some(seen) = self.seen.get(&id) else { continue };
-            let Some((print, rules)) = seen.asked.clone() else { continue };
-            let job = Job { id, path: seen.path.clone(), print, rules };
-            let task = self.compiling.spawn(job.clone().take(self.engine.clone()));
-            self.jobs.insert(task.id(), job);
-        }
-    }
-
-    /// Takes what came of compiling. Tells whether the files have changed meanwhile and are to be looked at again.
-    fn finish(&mut self, done: Result<(task::Id, Outcome), task::JoinError>) -> bool {
-        let (id, outcome) = match done {
-            Ok(done) => done,
-            Err(error) => (error.id(), take::failed(&error)),
-        };
-        let Some(job) = self.jobs.remove(&id) else { return false };
-        let own = Some((job.print.clone(), job.rules));
-        let Some(seen) = self.seen.get_mut(&job.id).filter(|seen| seen.asked == own) else { return true };
-        seen.asked = None;
-        if seen.print != job.print || matches!(outcome, Outcome::NotYet | Outcome::Unknown(_)) {
-            return true;
-        }
-        self.conclude(job, outcome);
-        false
     }
 
     /// Makes live what fits, and keeps the reason why the rest does not.

@@ -280,6 +280,26 @@ async fn a_thousand_files_at_once_are_all_served_and_so_are_the_others_meanwhile
 }
 
 #[tokio::test]
+async fn large_files_of_one_tenant_keep_nobody_elses_from_being_read() {
+    let host = strict(&["echo"]).start().await;
+    fs::create_dir(host.plugin("large")).unwrap();
+    for n in 0..60 {
+        // As large as a file may be, and mostly a hole: it costs its owner nothing.
+        let file = fs::File::create(host.plugin(&format!("large/a{n:02}.wasm"))).unwrap();
+        file.set_len(64 * 1024 * 1024).unwrap();
+    }
+    host.logged("agent=large/a00").await;
+    put(&host, "small/one.wasm", &guests::bytes("one"));
+    let live = async {
+        host.logged("agent live agent=small/one").await;
+    };
+    let answers = serving_until(&host, live).await;
+    let read = host.log().lines().filter(|line| line.contains("agent=large/")).count();
+    assert!(read < 60 && answers > 0, "{read} of the others' were read before, and {answers} answers given");
+    assert_eq!(Ask::at(&host, "small", "one").text("x").answer().await.text, "one");
+}
+
+#[tokio::test]
 async fn a_file_that_is_rewritten_a_hundred_times_a_second_costs_little_and_keeps_nobody_from_anything() {
     let host = strict(&["echo"]).start().await;
     let (before, began) = (host.cpu(), Instant::now());

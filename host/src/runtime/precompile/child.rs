@@ -15,7 +15,7 @@ use std::{
 
 use anyhow::Context as _;
 use rustix::process::{Resource, Rlimit, Signal};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::{config::CompileConfig, runtime::engine, text};
 
@@ -24,7 +24,7 @@ use crate::{config::CompileConfig, runtime::engine, text};
 pub const COMMAND: &str = "compile-component";
 
 /// Bytes of code that may come out. The largest that was seen is 37 MB.
-const CODE_MAX: usize = 192 * 1024 * 1024;
+pub const CODE_MAX: usize = 192 * 1024 * 1024;
 
 /// How much of what the child says of a failure is kept.
 const SAID_MAX: u64 = 4096;
@@ -81,17 +81,14 @@ pub(super) async fn compile(bytes: &Arc<[u8]>, bounds: &CompileConfig) -> Result
         drop(stdin);
         fed
     };
-    let mut code = Vec::new();
     let mut said = Vec::new();
     let work = async {
-        let mut stdout = stdout.take(CODE_MAX as u64 + 1);
         let mut stderr = stderr.take(SAID_MAX);
-        let (_, read, _) = tokio::join!(feed, stdout.read_to_end(&mut code), stderr.read_to_end(&mut said));
-        read?;
-        if code.len() > CODE_MAX {
-            return Ok(None);
+        let (_, code, _) = tokio::join!(feed, whole(stdout, CODE_MAX), stderr.read_to_end(&mut said));
+        match code? {
+            Some(code) => Ok(Some((child.wait().await?, code))),
+            None => Ok(None),
         }
-        child.wait().await.map(Some)
     };
     match tokio::time::timeout(bounds.time, work).await {
         Err(_) => {
@@ -99,9 +96,16 @@ pub(super) async fn compile(bytes: &Arc<[u8]>, bounds: &CompileConfig) -> Result
         }
         Ok(Err(error)) => Err(host(error)),
         Ok(Ok(None)) => Err(Failed::Died(format!("compiling it makes more than {CODE_MAX} bytes of code"))),
-        Ok(Ok(Some(status))) if status.success() => Ok(code),
-        Ok(Ok(Some(status))) => Err(failure(status, &String::from_utf8_lossy(&said), bounds)),
+        Ok(Ok(Some((status, code)))) if status.success() => Ok(code),
+        Ok(Ok(Some((status, _)))) => Err(failure(status, &String::from_utf8_lossy(&said), bounds)),
     }
+}
+
+/// Everything that comes, unless it is more than `max` bytes: of that no more is read.
+async fn whole(from: impl AsyncRead + Unpin, max: usize) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    from.take(max as u64 + 1).read_to_end(&mut bytes).await?;
+    Ok((bytes.len() <= max).then_some(bytes))
 }
 
 /// The seconds of CPU time that the kernel is told: whole ones, and at least one.
@@ -181,6 +185,13 @@ fn bind(memory: u64, cpu: u64) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn code_without_end_is_not_read_to_its_end() {
+        assert_eq!(whole([7; 100].as_slice(), 100).await.unwrap(), Some(vec![7; 100]));
+        assert_eq!(whole([7; 101].as_slice(), 100).await.unwrap(), None);
+        assert_eq!(whole(tokio::io::repeat(7), 100).await.unwrap(), None);
+    }
 
     #[test]
     fn the_kernel_is_told_whole_seconds_and_never_none() {
