@@ -260,8 +260,7 @@ impl Turn {
             limits,
             text,
         });
-        records.turn_ended(&record, wreck);
-        drop(permit);
+        records.turn_ended(permit.give_back(), &record, wreck);
         outbox.finish(&outcome);
         drop(ending);
     }
