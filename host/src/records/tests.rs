@@ -348,6 +348,9 @@ async fn old_days_and_cards_are_removed() {
     assert_eq!(rows.len(), 2);
     assert!(rows.iter().all(|row| row.failed == BTreeMap::from([("trap".to_owned(), 1)])));
     assert_eq!(ids(&records, None, 9).await, ["kept", "today"], "in the order in which they were told");
+    let disk = Connection::open(dir.path().join("records.db")).unwrap();
+    let failed: i64 = disk.query_row("SELECT count(*) FROM failed", [], |row| row.get(0)).unwrap();
+    assert_eq!(failed, 2, "no row is left that nothing reads");
 }
 
 #[tokio::test]
