@@ -31,7 +31,7 @@ const LOADS: [usize; 5] = [0, 1, 2, 8, 64];
 const CONFIG: &str = "listen = \"127.0.0.1:0\"\nadmin-listen = \"127.0.0.1:0\"\n\
     [limits]\ncpu-time = \"1h\"\nturn-time = \"1h\"\n\
     [lingzhu]\nturn-time = \"1h\"\n\
-    [tenants.talk]\n[tenants.loops]\nconcurrent-turns = 128\n[tenants.alone]\n";
+    [tenants.talk]\nconcurrent-turns = 800\n[tenants.loops]\nconcurrent-turns = 128\n[tenants.alone]\n";
 
 /// Measures how fairly CPU time is shared.
 #[derive(Parser)]

@@ -59,7 +59,7 @@ async fn turns_at_once_cannot_overshoot_a_budget() {
 #[tokio::test]
 async fn a_months_cpu_time_that_is_used_up_refuses_the_next_turn() {
     let host = puppet("[tenants.default]\nbudget.month.cpu-time = \"50ms\"").start().await;
-    assert_eq!(ask(&host, "puppet", "spin-ms 80\nchat x").await.text, "x");
+    assert_eq!(ask(&host, "puppet", "spin-ms 600\nchat x").await.text, "x");
     let refusal = Ask::agent(&host, "puppet").text("chat x").refused().await;
     assert_eq!(refusal.error, "the month's budget is used up");
     assert!((1..=31 * 86_400).contains(&refusal.retry_after()), "{refusal:?}");
