@@ -253,7 +253,7 @@ impl Turn {
         end.log(&record);
         let outcome = end.outcome(&record.id);
         let wreck = record.cause.is_failure().then(|| Wreck {
-            detail: end.to_string(),
+            detail: end.detail(text.is_some()),
             backtrace: end.backtrace(),
             events: tally.last_events(),
             calls: tally.last_calls(),
