@@ -7,7 +7,7 @@ mod lanes;
 mod meter;
 pub mod precompile;
 mod registry;
-mod scan;
+pub mod scan;
 pub mod watch;
 
 pub use compile::{CompiledAgent, Unfit};

@@ -26,6 +26,7 @@ mod admin;
 mod door;
 mod faults;
 mod health;
+pub mod limits;
 mod reload;
 
 pub(crate) use admin::{FailureCard, Failures};

@@ -34,6 +34,7 @@ mod open;
 mod thread;
 mod turns;
 
+pub use facts::{FACT_BYTES_MAX, FACTS_MAX};
 pub use files::{FILE_BYTES_MAX, FILES_MAX, FileEntry, FileError, PATH_BYTES_MAX, WORKSPACE_BYTES_MAX};
 
 /// How long the store may take to answer before it counts as out of reach.

@@ -122,6 +122,7 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
         assert!(answer.starts_with("HTTP/1.1 408 "), "{headers:?} {part:?}: {answer}");
         assert!(answer.contains("{\"error\":\"the body took longer than 300ms to arrive\"}"), "{answer}");
     }
+    assert_eq!(host.hits("request-time").await, 4);
     assert_serves(&host).await;
 }
 
@@ -137,6 +138,7 @@ async fn a_body_that_is_too_large_is_refused_as_it_comes() {
     let answer = wire.until("}", 1).await;
     assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
     assert!(answer.ends_with("{\"error\":\"the body is larger than 65536 bytes\"}"), "{answer}");
+    assert_eq!(host.hits("max-body").await, 1);
     assert_serves(&host).await;
 }
 
@@ -191,6 +193,7 @@ async fn a_head_that_is_too_large_is_refused() {
     wire.try_send(post("echo", &many, &saying("x")).as_bytes()).await;
     let answer = wire.end().await;
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431 "), "{answer}");
+    assert_eq!(host.hits("request-head").await, 2);
     assert_serves(&host).await;
 }
 

@@ -12,6 +12,7 @@ mod arrivals;
 mod beside;
 mod faults;
 mod load;
+mod rules;
 mod strays;
 
 /// A host that takes files quickly, by the file system's own hints: the poll comes too late for any test.

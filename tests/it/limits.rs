@@ -8,9 +8,12 @@ use crate::support::{
 
 mod admission;
 mod budgets;
+mod clients;
 mod counts;
 mod fresh;
+mod kept;
 mod memory;
+mod sockets;
 mod time;
 
 /// A puppet, whose words reach the client as they are, with these lines of configuration.

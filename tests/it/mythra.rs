@@ -67,6 +67,7 @@ async fn a_session_that_stays_busy_is_an_error_and_another_session_is_not_concer
     two.text(&input("s", "chat never")).await;
     let frame = next(&mut two).await;
     assert_eq!((&frame["type"], &frame["content"]), (&json!("error"), &json!("busy")));
+    assert_eq!(host.hits("session-wait").await, 1);
     two.text(&input("t", "chat mine")).await;
     assert_eq!(response(&mut two).await, "mine");
 }

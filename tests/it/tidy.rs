@@ -2,9 +2,11 @@
 //! exists is tested and written about.
 
 use std::{
-    fs,
+    env, fs,
     path::{Path, PathBuf},
 };
+
+use hostelry::server::limits;
 
 /// The longest that a Rust file may be.
 const LINES_MAX: usize = 400;
@@ -252,4 +254,28 @@ fn every_link_of_a_page_leads_somewhere() {
     }
     assert!(links > 20, "{links}");
     assert_none(&broken);
+}
+
+#[test]
+fn the_page_of_limits_is_the_table_of_limits() {
+    let path = root().join("docs/limits.md");
+    let page = limits::page();
+    if env::var_os("UPDATE").is_some() {
+        fs::write(&path, &page).unwrap();
+    }
+    let stale = "docs/limits.md is not what host/src/server/limits/ makes: write it anew with \
+                 `UPDATE=1 cargo test -p hostelry --test it table_of_limits`";
+    assert!(read(&path) == page, "{stale}");
+}
+
+#[test]
+fn every_limit_is_proven_by_a_test_that_is_there() {
+    let missing = |row: &&limits::Row| {
+        let (file, function) = row.test.split_once("::").unwrap();
+        let text = fs::read_to_string(root().join(file)).unwrap_or_default();
+        let heads = ["#[test]\nfn ", "#[tokio::test]\nasync fn "].map(|head| format!("\n{head}{function}() {{"));
+        !heads.iter().any(|head| text.contains(head))
+    };
+    let missing = limits::rows().filter(missing).map(|row| format!("{}: there is no test {}", row.limit, row.test));
+    assert_none(&missing.collect::<Vec<_>>());
 }

@@ -37,6 +37,9 @@ mod markdown;
 mod sse;
 mod wire;
 
+pub use body::{HELD_MAX, TENANT_HELD_MAX};
+pub use wire::{ID_MAX, MESSAGES_MAX};
+
 /// What may stand behind a path that somebody typed or pasted into the platform's form.
 const TAILS: [&str; 5] = ["", "/", "%20", "%20/", "/%20"];
 

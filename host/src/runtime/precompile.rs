@@ -29,6 +29,7 @@ mod cache;
 mod child;
 mod quarantine;
 
+pub use cache::CACHE_MAX;
 pub use child::{COMMAND, main as child};
 
 use cache::{Cache, Code, trust};

@@ -92,6 +92,18 @@ struct Walk {
     locals_weight: u64,
 }
 
+/// What a component's structure may be, in words.
+pub fn in_words() -> String {
+    format!(
+        "{DEPTH_MAX} components deep, {PARTS_MAX} modules and components, {INSTANCES_MAX} instances, of them {} of core \
+         modules with {} memories and {} tables, {FUNCTIONS_MAX} functions, each of {} MiB and {LOCALS_MAX} local variables",
+        Limits::INSTANCES,
+        Limits::MEMORIES,
+        Limits::TABLES,
+        BODY_MAX >> 20
+    )
+}
+
 /// Walks over the whole file.
 pub(super) fn scan(bytes: &[u8]) -> Result<Needs, Unfit> {
     let mut walk = Walk { levels: vec![Level::default()], ..Walk::default() };

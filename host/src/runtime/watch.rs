@@ -35,6 +35,8 @@ mod line;
 mod report;
 mod take;
 
+pub use folder::{AGENTS_MAX, SHARE_MIN};
+
 use eyes::Eyes;
 use folder::{Found, Print};
 use line::Line;
@@ -46,7 +48,7 @@ const INCOMPLETE_MAX: Duration = Duration::from_secs(3);
 
 /// How long the start waits for the plugins that are there. One that never settles, or takes long to compile, must not
 /// keep the others from serving.
-const LOAD_MAX: Duration = Duration::from_secs(20);
+pub const LOAD_MAX: Duration = Duration::from_secs(20);
 
 /// How long the host is not ready because plugins are left of those that were there at its start: long enough for a full
 /// folder of honest ones, and not for ever because somebody's are none.

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use rusqlite::{Connection, params};
 
 /// How many facts a session has at most.
-const FACTS_MAX: usize = 256;
+pub const FACTS_MAX: usize = 256;
 
 /// How many bytes a session's facts have together at most, keys and values.
-const FACT_BYTES_MAX: usize = 64 * 1024;
+pub const FACT_BYTES_MAX: usize = 64 * 1024;
 
 /// As many of a turn's facts as a session may have, in the order of their keys.
 pub(super) fn bounded(facts: &BTreeMap<String, String>) -> BTreeMap<String, String> {

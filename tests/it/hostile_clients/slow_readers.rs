@@ -46,6 +46,7 @@ async fn a_client_that_reads_nothing_of_a_stream_is_cut_and_nobody_else_notices(
     ended(&host, 1).await;
     let read = wire.end().await;
     assert!(read.len() < 60_000_000 && !read.contains("event: done"), "{} bytes", read.len());
+    assert_eq!(host.hits("write-time").await, 1);
     assert_serves(&host).await;
 }
 
@@ -71,6 +72,8 @@ async fn a_client_that_reads_nothing_is_cut_and_nobody_else_notices() {
     ended(&host, 1).await;
     let read = wire.end().await;
     assert!(read.len() < 60_000_000 && !read.contains("\"response-state\",\"event\":\"end\""), "{} bytes", read.len());
+    assert_eq!(host.hits("slow-reader").await, 1);
+    assert_eq!(host.hits("slow-reader").await, 1);
     assert_serves(&host).await;
 }
 

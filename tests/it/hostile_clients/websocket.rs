@@ -154,6 +154,7 @@ async fn a_client_that_answers_no_pings_is_dropped() {
     socket.text(&script::input("x")).await;
     // It reads nothing, and so answers nothing.
     host.logged("dropping a client that answers no pings").await;
+    assert_eq!(host.hits("unanswered-pings").await, 1);
     ended(&host, 1).await;
     let (_, end) = rest(&mut socket).await;
     assert!(matches!(end, End::Cut(_)), "{end:?}");

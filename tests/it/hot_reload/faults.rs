@@ -163,6 +163,7 @@ async fn a_file_that_is_larger_than_allowed_is_refused_by_name_of_the_limit() {
     let host = Setup::serving(&["echo"]).plugin("huge.wasm", &huge).config(config).start().await;
     let fault = standing(&host, "default/huge").await["fault"].as_str().unwrap().to_owned();
     assert_eq!(fault, "the file is larger than 1048576 bytes (reload.max-size)");
+    assert_eq!(host.hits("max-size").await, 1);
     assert_eq!(ask(&host, "echo", "x").await.text, "x");
 }
 

@@ -19,6 +19,7 @@ async fn a_tenants_turns_at_once_are_bounded_and_another_tenant_does_not_notice(
     let refusal = Ask::agent(&host, "echo").text("x").refused().await;
     assert_eq!(refusal.status, StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(refusal.error, "too many turns at once");
+    assert_eq!(host.hits("tenant-concurrent-turns").await, 1);
     assert!((1..=60).contains(&refusal.retry_after()));
     assert_eq!(Ask::at(&host, "acme", "echo").text("hello").answer().await.text, "hello");
 
@@ -42,6 +43,7 @@ async fn the_hosts_turns_at_once_are_bounded() {
     let refusal = Ask::agent(&host, "echo").text("x").refused().await;
     assert_eq!(refusal.status, StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(refusal.error, "the server is busy");
+    assert_eq!(host.hits("concurrent-turns").await, 1);
     assert!((1..=60).contains(&refusal.retry_after()));
     drop(one);
 }
@@ -64,5 +66,6 @@ async fn turns_a_minute_are_bounded() {
     let refusal = Ask::agent(&host, "echo").text("x").refused().await;
     assert_eq!(refusal.status, StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(refusal.error, "too many requests");
+    assert_eq!(host.hits("turns-per-minute").await, 1);
     assert!((1..=60).contains(&refusal.retry_after()), "{refusal:?}");
 }

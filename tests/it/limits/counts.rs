@@ -9,6 +9,7 @@ async fn one_event_too_many_is_refused_and_the_turn_goes_on() {
     let host = puppet("limits.events = 3").start().await;
     let answer = ask(&host, "puppet", "chat a\nthink x\nchat b\nchat c\nchat d").await;
     assert_eq!(answer.text, "ab");
+    assert_eq!(host.hits("events").await, 1);
     let answer = ask(&host, "puppet", "repeat 3 chat a\nchat b\nerr-refused").await;
     assert_eq!(answer.text, "aaaevents: a turn may emit 3");
 }
@@ -18,6 +19,7 @@ async fn text_past_the_output_limit_is_refused_and_names_it() {
     let host = puppet("limits.output = \"1KiB\"").start().await;
     let answer = ask(&host, "puppet", "flood 1 900\nflood 1 200\nrefused").await;
     assert_eq!(answer.text, format!("{}output: a turn may show 1024 bytes of text", "x".repeat(900)));
+    assert_eq!(host.hits("output").await, 1);
 }
 
 #[tokio::test]
@@ -36,6 +38,7 @@ async fn one_tool_call_too_many_is_denied_and_names_the_limit() {
         "unknown:there is no tool `nonsense` in this turn,denied:tool-calls: a turn may call 2 tools"
     );
     assert_eq!(answer.device().len(), 1);
+    assert_eq!(host.hits("tool-calls").await, 1);
 }
 
 #[tokio::test]
@@ -43,6 +46,7 @@ async fn too_much_in_one_host_call_ends_the_guest() {
     let host = puppet("").start().await;
     assert_eq!(ask(&host, "puppet", "flood 1 900000").await.text.len(), 900_000);
     assert_fails(&host, "puppet", "chat x\nflood 1 2097152", "x", "host-call:").await;
+    assert_eq!(host.hits("host-call").await, 1);
 }
 
 #[tokio::test]
@@ -72,6 +76,7 @@ async fn a_log_takes_what_its_budget_holds_and_says_once_that_it_is_full() {
     let lines = |text: &str| log.lines().filter(|line| line.contains(text)).count();
     assert_eq!(lines(&line), 4, "each line costs its 99 bytes and 128 for what stands before them:\n{log}");
     assert_eq!(lines("log: this turn logged 1024 bytes; the rest is dropped"), 1, "{log}");
+    assert_eq!(host.hits("log").await, 1);
 }
 
 #[tokio::test]
@@ -107,6 +112,7 @@ async fn random_bytes_are_bounded_and_never_twice_the_same() {
     assert_eq!(ask(&host, "fair", "x").await.text, crate::support::turn::NOTHING);
     assert_fails(&host, "greedy", "x", "", "").await;
     assert_fails(&host, "greediest", "x", "", "").await;
+    assert_eq!(host.hits("random").await, 2);
     let [one, other] = [ask(&host, "puppet", "random 32").await.text, ask(&host, "puppet", "random 32").await.text];
     assert_eq!((one.len(), other.len()), (64, 64));
     assert_ne!(one, other);
@@ -140,4 +146,33 @@ async fn resources_that_are_never_given_back_end_the_guest() {
         .await;
     assert_eq!(ask(&host, "few", "x").await.text, crate::support::turn::NOTHING);
     assert_fails(&host, "many", "x", "", "handles:").await;
+    assert_eq!(host.hits("handles").await, 1);
+}
+
+#[tokio::test]
+async fn one_open_thing_too_many_is_refused_and_the_turn_goes_on() {
+    let host = puppet("").start().await;
+    let start = |n: usize| format!("iteration-start i{n}\n");
+    let open = |count: usize| (0..count).map(start).collect::<String>();
+    assert_eq!(ask(&host, "puppet", &format!("{}iteration-end i0\nchat x", open(64))).await.text, "x");
+    assert_eq!(host.hits("open-pairs").await, 0);
+    let answer = ask(&host, "puppet", &format!("{}iteration-end i0\nrefused", open(65))).await;
+    assert_eq!(answer.text, "more than 64 things are open at once; end some first");
+    assert_eq!(host.hits("open-pairs").await, 1);
+}
+
+#[tokio::test]
+async fn a_name_or_a_question_that_is_too_long_is_refused_and_the_turn_goes_on() {
+    let host = puppet("").start().await;
+    let long = "n".repeat(257);
+    for orders in [
+        format!("iteration-start {}\niteration-start {long}", "n".repeat(256)),
+        format!("run-start {long} {{}}"),
+        format!("follow-up [\"{}\"]", "q".repeat(1025)),
+    ] {
+        let before = host.hits("names").await;
+        let answer = ask(&host, "puppet", &format!("{orders}\nchat x")).await;
+        assert_eq!(answer.text, "x", "{orders}");
+        assert_eq!(host.hits("names").await, before + 1, "{orders}");
+    }
 }

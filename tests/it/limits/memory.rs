@@ -15,6 +15,7 @@ async fn memory_that_grows_past_its_limit_is_refused_and_the_guest_can_go_on() {
     let host = puppet("limits.memory = \"16MiB\"").start().await;
     let answer = ask(&host, "puppet", "grow 8\nchat ,\ngrow 4096\nchat ,\ngrow 12\nchat ,\ngrow 1").await;
     assert_eq!(answer.text, "ok,refused,refused,ok");
+    assert_eq!(host.hits("memory").await, 1, "once a turn");
 }
 
 #[tokio::test]
@@ -80,6 +81,7 @@ async fn a_table_grows_to_its_limit_and_no_further() {
     let body = format!("{} {}", grow(19_999, "eq"), grow(1, "ne"));
     let host = puppet("").plugin("table.wasm", &wat::agent("", "", fields, &body)).start().await;
     assert_eq!(ask(&host, "table", "x").await.text, crate::support::turn::NOTHING);
+    assert_eq!(host.hits("table-elements").await, 1);
 }
 
 #[tokio::test]
@@ -96,6 +98,7 @@ async fn a_table_that_is_too_large_from_the_start_does_not_load() {
 async fn endless_recursion_ends_the_guest() {
     let host = puppet("").start().await;
     assert_fails(&host, "puppet", "chat x\nstack", "x", "stack:").await;
+    assert_eq!(host.hits("stack").await, 1);
 }
 
 #[tokio::test]

@@ -35,6 +35,7 @@ async fn a_guest_that_computes_for_ever_ends_when_its_cpu_time_is_used_up() {
     assert_eq!(ask(&host, "puppet", "spin-ms 20\nchat well").await.text, "well");
     let began = Instant::now();
     assert_fails(&host, "puppet", "chat x\nspin", "x", "cpu-time: the guest used more than 200ms").await;
+    assert_eq!(host.hits("cpu-time").await, 1);
     assert!(began.elapsed() < LATE, "{:?}", began.elapsed());
 }
 
@@ -82,6 +83,7 @@ async fn a_guest_that_sleeps_for_ever_ends_with_its_turns_time() {
         let host = setup.start().await;
         let began = Instant::now();
         assert_fails(&host, "sleeper", "x", "", "turn-time: the turn took longer than 300ms").await;
+        assert_eq!(host.hits("turn-time").await, 1);
         assert!(began.elapsed() < LATE, "{:?}", began.elapsed());
     }
 }
@@ -102,6 +104,7 @@ async fn a_tool_that_never_answers_times_out_and_the_guest_goes_on() {
     let host = puppet(&config).start().await;
     let orders = format!("tool fetch_image {{\"url\":\"http://{address}/a.png\"}}\nchat ,well");
     assert_eq!(ask(&host, "puppet", &orders).await.text, "timeout,well");
+    assert_eq!(host.hits("tool-time").await, 1);
     silent.abort();
 }
 

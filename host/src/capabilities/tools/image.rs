@@ -20,9 +20,9 @@ use crate::bindings::types::ToolError;
 mod address;
 
 /// The largest image, in bytes: a photo in full size, and what one turn's memory holds twice over.
-const IMAGE_BYTES_MAX: usize = 10 * 1024 * 1024;
+pub const IMAGE_BYTES_MAX: usize = 10 * 1024 * 1024;
 /// How many redirects are followed.
-const REDIRECTS_MAX: usize = 3;
+pub const REDIRECTS_MAX: usize = 3;
 /// How long a connection may take to open.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 

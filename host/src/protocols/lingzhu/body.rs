@@ -26,9 +26,9 @@ use crate::{limit::Limit, tenants::Tenant};
 
 /// What all bodies that are held at once may take together: twenty-five of the largest, or a few kilobytes for each of
 /// tens of thousands. A client that keeps the host waiting for the rest of a body holds what it has sent.
-const HELD_MAX: usize = 256 * 1024 * 1024;
+pub const HELD_MAX: usize = 256 * 1024 * 1024;
 /// What those of one tenant's clients may take of it: three tenants cannot take the room of a fourth.
-const TENANT_HELD_MAX: usize = HELD_MAX / 4;
+pub const TENANT_HELD_MAX: usize = HELD_MAX / 4;
 /// What bodies are counted in.
 const UNIT: usize = 4 * 1024;
 /// How many times the largest body is read and thrown away of a client that sends more.

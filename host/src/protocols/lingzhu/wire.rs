@@ -20,9 +20,9 @@ mod json;
 
 /// The longest of each id in bytes. The platform's have 32 at most; they are kept with the session and stand in every
 /// frame.
-pub(super) const ID_MAX: usize = 256;
+pub const ID_MAX: usize = 256;
 /// The most messages of one request. The platform was only ever seen to send one.
-pub(super) const MESSAGES_MAX: usize = 256;
+pub const MESSAGES_MAX: usize = 256;
 /// The most facts that are kept of one request. The platform sends nine.
 pub(super) const FACTS_MAX: usize = 256;
 /// The most bytes of facts, keys included, that are kept of one request: they are stored with the session.

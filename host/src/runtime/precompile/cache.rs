@@ -22,7 +22,7 @@ const SEAL: u64 = 32;
 const PIECE: usize = 64 * 1024;
 
 /// How many bytes of code are kept: a hundred large language runtimes, or twenty thousand small agents.
-const CACHE_MAX: u64 = 4 * 1024 * 1024 * 1024;
+pub const CACHE_MAX: u64 = 4 * 1024 * 1024 * 1024;
 
 /// How old an unfinished entry must be before it is nobody's any more: writing one takes seconds.
 const UNFINISHED_MAX: Duration = Duration::from_mins(5);

@@ -14,10 +14,10 @@ use crate::{
 };
 
 /// The most agents that the folder holds, each tenant its equal share of them. Each costs a look at every poll.
-const AGENTS_MAX: usize = 20_000;
+pub const AGENTS_MAX: usize = 20_000;
 
 /// The least that a tenant's share is, however many tenants there are.
-const SHARE_MIN: usize = 100;
+pub const SHARE_MIN: usize = 100;
 
 /// The most entries of one folder that are read. A folder of more is left as it was last seen: to look at it would cost
 /// everybody.
