@@ -13,7 +13,7 @@ use crate::{
     config::Allowance,
     limit::Limit,
     metrics::{InFlight, Metrics},
-    records::{Records, Sums},
+    records::{Begun, Records, Sums},
     tenants::{Place, Tenant},
 };
 
@@ -78,6 +78,14 @@ pub struct Permit {
     _server: Place,
     _tenant: Place,
     _counted: InFlight,
+    begun: Begun,
+}
+
+impl Permit {
+    /// Gives the right back, and keeps what the turn counts for until its end is noted.
+    pub fn give_back(self) -> Begun {
+        self.begun
+    }
 }
 
 /// Counts the turns of the whole server. Cloning is shallow.
@@ -110,20 +118,19 @@ impl Admission {
         let server = Place::take(&self.turns, self.most).ok_or(Busy::Server)?;
         let now = Timestamp::now();
         let budget = &tenant.config.budget;
-        if *budget != crate::config::BudgetConfig::default() {
-            let spent = self.records.spent(&tenant.name, now);
+        let begun = self.records.turn_begins(&tenant.name, now, |spent| {
             for (monthly, allowance, sums) in [(false, &budget.day, &spent.day), (true, &budget.month, &spent.month)] {
                 if is_used_up(allowance, sums) {
                     return Err(Busy::Budget { monthly, retry_after: until_next(monthly, now) });
                 }
             }
-        }
+            Ok(())
+        })?;
         if let Some(rate) = &tenant.rate {
             rate.check()
                 .map_err(|until| Busy::Rate { retry_after: until.wait_time_from(DefaultClock::default().now()) })?;
         }
-        self.records.turn_admitted(&tenant.name);
-        Ok(Permit { _server: server, _tenant: own, _counted: self.metrics.turn_began(&tenant.name) })
+        Ok(Permit { _server: server, _tenant: own, _counted: self.metrics.turn_began(&tenant.name), begun })
     }
 }
 

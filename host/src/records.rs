@@ -226,6 +226,21 @@ impl fmt::Debug for Records {
     }
 }
 
+/// A turn that has begun and counts against its tenant's budget. One that is dropped before it has ended was none.
+#[derive(Debug)]
+pub struct Begun {
+    /// Where and for whom it counts; nothing once it has ended.
+    counted: Option<(Arc<Shared>, String)>,
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        if let Some((shared, tenant)) = self.counted.take() {
+            shared.accounts().over(&tenant);
+        }
+    }
+}
+
 impl Records {
     /// Opens `records.db` in the folder `dir`, making both if they are not there, and starts its thread.
     pub fn open(dir: &Path, config: &RecordsConfig) -> Result<Self, RecordsError> {
@@ -243,14 +258,29 @@ impl Records {
         Ok(Self { shared, asks })
     }
 
-    /// Counts a turn that begins against its tenant's budget.
-    pub fn turn_admitted(&self, tenant: &str) {
-        self.shared.accounts().admitted(tenant);
+    /// Begins a turn of `tenant` if it `may` with what is spent by `now`, and counts it: nobody comes in between, so that
+    /// turns which begin at once do not share the last one of a budget.
+    pub fn turn_begins<E>(
+        &self,
+        tenant: &str,
+        now: jiff::Timestamp,
+        may: impl FnOnce(&Spent) -> Result<(), E>,
+    ) -> Result<Begun, E> {
+        let mut accounts = self.shared.accounts();
+        may(&accounts.spent(tenant, now))?;
+        accounts.begun(tenant);
+        Ok(Begun { counted: Some((Arc::clone(&self.shared), tenant.to_owned())) })
     }
 
     /// Takes note of a turn that has ended, and of what is known of its failure. Waits for no disk.
-    pub fn turn_ended(&self, record: &TurnRecord, wreck: Option<Wreck>) {
-        self.shared.accounts().ended(record);
+    pub fn turn_ended(&self, mut begun: Begun, record: &TurnRecord, wreck: Option<Wreck>) {
+        {
+            let mut accounts = self.shared.accounts();
+            if let Some((_, tenant)) = begun.counted.take() {
+                accounts.over(&tenant);
+            }
+            accounts.ended(record);
+        }
         let card = wreck.map(|wreck| Card::new(record, wreck));
         self.shared.pending().add(record, card);
         self.shared.wake.notify_one();

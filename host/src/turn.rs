@@ -253,15 +253,14 @@ impl Turn {
         end.log(&record);
         let outcome = end.outcome(&record.id);
         let wreck = record.cause.is_failure().then(|| Wreck {
-            detail: end.to_string(),
+            detail: end.detail(text.is_some()),
             backtrace: end.backtrace(),
             events: tally.last_events(),
             calls: tally.last_calls(),
             limits,
             text,
         });
-        records.turn_ended(&record, wreck);
-        drop(permit);
+        records.turn_ended(permit.give_back(), &record, wreck);
         outbox.finish(&outcome);
         drop(ending);
     }

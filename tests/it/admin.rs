@@ -6,7 +6,7 @@ mod openapi;
 mod usage;
 
 use reqwest::StatusCode;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{
     admin::{Question, get, metric, metrics},
@@ -126,4 +126,26 @@ async fn limits_are_listed_with_how_often_they_were_run_into() {
     ask(&host, "puppet", "chat a\nchat b\nchat c\nchat d").await;
     assert_eq!(hits("events").await, json!(1), "once a turn");
     assert_eq!(hits("memory").await, json!(0));
+}
+
+#[tokio::test]
+async fn limits_are_listed_with_their_values_here() {
+    let config = "[limits]\nevents = 20\n[tenants.default]\nlimits.memory = \"32MiB\"\n[tenants.acme]\n";
+    let host = Setup::serving(&["echo"]).config(config).start().await;
+    let values = async |query: &str| {
+        let limits = get(&host, &format!("/api/limits{query}")).await;
+        let limits = limits["limits"].as_array().unwrap().clone();
+        assert_eq!(limits.len(), hostelry::limit::Limit::ALL.len());
+        ["events", "memory", "stack"].map(|name| {
+            let limit = limits.iter().find(|limit| limit["name"] == name).unwrap();
+            json!([limit["key"], limit["default"], limit["value"]])
+        })
+    };
+    let stack = json!([null, "512 KiB", "512 KiB"]);
+    let events = json!(["limits.events", "10,000", "20"]);
+    let memory = |value: Value| json!(["limits.memory", "64 MiB", value]);
+    assert_eq!(values("?tenant=default").await, [events.clone(), memory(json!("32 MiB")), stack.clone()]);
+    assert_eq!(values("?tenant=acme").await, [events.clone(), memory(json!("64 MiB")), stack.clone()]);
+    assert_eq!(values("").await, [events, memory(json!(null)), stack], "where tenants differ, none is told");
+    assert_eq!(Question::new(&host, "/api/limits?tenant=nobody").ask().await.status, StatusCode::NOT_FOUND);
 }

@@ -75,15 +75,19 @@ impl Accounts {
     }
 
     /// A turn begins.
-    pub(super) fn admitted(&mut self, tenant: &str) {
+    pub(super) fn begun(&mut self, tenant: &str) {
         let account = self.account(tenant);
         account.running = account.running.saturating_add(1);
     }
 
-    /// A turn has ended.
-    pub(super) fn ended(&mut self, record: &TurnRecord) {
-        let account = self.account(&record.agent.tenant);
+    /// A turn that began runs no more.
+    pub(super) fn over(&mut self, tenant: &str) {
+        let account = self.account(tenant);
         account.running = account.running.saturating_sub(1);
+    }
+
+    /// A turn has ended, and came to this.
+    pub(super) fn ended(&mut self, record: &TurnRecord) {
         let sums = Sums {
             turns: 1,
             cpu: record.cpu,

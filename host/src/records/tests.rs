@@ -33,6 +33,15 @@ fn wreck(detail: &str) -> Wreck {
     Wreck { detail: detail.to_owned(), ..Wreck::default() }
 }
 
+fn begin(records: &Records, tenant: &str) -> Begun {
+    records.turn_begins(tenant, jiff::Timestamp::now(), |_| Ok::<_, ()>(())).unwrap()
+}
+
+/// A turn that begins and ends.
+fn end(records: &Records, record: &TurnRecord, wreck: Option<Wreck>) {
+    records.turn_ended(begin(records, &record.agent.tenant), record, wreck);
+}
+
 fn open_with(config: &RecordsConfig) -> (TempDir, Records) {
     let dir = tempfile::tempdir().unwrap();
     let records = Records::open(dir.path(), config).unwrap();
@@ -72,13 +81,13 @@ fn row(day: &str, tenant: &str, agent: &str, turns: u64) -> UsageRow {
 async fn sums_are_exact_and_stay_so_when_the_file_is_opened_again_or_was_never_closed() {
     let (dir, records) = open_with(&kept());
     for n in 0..10 {
-        records.turn_ended(&turn(&format!("a{n}"), "acme", Cause::Answered), None);
+        end(&records, &turn(&format!("a{n}"), "acme", Cause::Answered), None);
     }
     let mut large = turn("b", "acme", Cause::Trap);
     large.memory = 1 << 20;
-    records.turn_ended(&large, Some(wreck("unreachable")));
-    records.turn_ended(&turn("c", "acme", Cause::Limit(Limit::CpuTime)), Some(wreck("cpu-time")));
-    records.turn_ended(&turn("d", "acme", Cause::Left), None);
+    end(&records, &large, Some(wreck("unreachable")));
+    end(&records, &turn("c", "acme", Cause::Limit(Limit::CpuTime)), Some(wreck("cpu-time")));
+    end(&records, &turn("d", "acme", Cause::Left), None);
     let mut expected = row("2026-12-01", "acme", "echo", 13);
     expected.failed = BTreeMap::from([("limit".to_owned(), 1), ("trap".to_owned(), 1)]);
     expected.memory = 1 << 20;
@@ -87,7 +96,7 @@ async fn sums_are_exact_and_stay_so_when_the_file_is_opened_again_or_was_never_c
 
     let records = Records::open(dir.path(), &kept()).unwrap();
     assert_eq!(usage(&records).await, std::slice::from_ref(&expected));
-    records.turn_ended(&turn("e", "acme", Cause::Trap), Some(wreck("unreachable")));
+    end(&records, &turn("e", "acme", Cause::Trap), Some(wreck("unreachable")));
     expected.add(&UsageRow { failed: BTreeMap::from([("trap".to_owned(), 1)]), ..row("", "", "", 1) });
     assert_eq!(usage(&records).await, std::slice::from_ref(&expected));
     // A process that is killed closes nothing: what was written is in the files, and they are all there is.
@@ -107,7 +116,7 @@ async fn usage_is_told_by_tenant_agent_and_day() {
         let mut record = turn("t", tenant, Cause::Answered);
         agent.clone_into(&mut record.agent.agent);
         record.at = at(&format!("2026-12-{day}T23:59:59.999Z"));
-        records.turn_ended(&record, None);
+        end(&records, &record, None);
     }
     let told = async |query: UsageQuery| {
         let rows = records.usage(query).await.unwrap();
@@ -125,13 +134,13 @@ async fn usage_is_told_by_tenant_agent_and_day() {
 #[tokio::test]
 async fn what_the_disk_does_not_take_is_told_all_the_same_and_written_once_it_does() {
     let (dir, records) = open_with(&kept());
-    records.turn_ended(&turn("a", "acme", Cause::Trap), Some(wreck("first")));
+    end(&records, &turn("a", "acme", Cause::Trap), Some(wreck("first")));
     assert_eq!(usage(&records).await[0].turns, 1);
     let disk = Connection::open(dir.path().join("records.db")).unwrap();
     disk.execute_batch("CREATE TRIGGER full BEFORE INSERT ON usage BEGIN SELECT RAISE(ABORT, 'full'); END").unwrap();
-    records.turn_ended(&turn("b", "acme", Cause::Trap), Some(wreck("second")));
+    end(&records, &turn("b", "acme", Cause::Trap), Some(wreck("second")));
     assert_eq!(usage(&records).await[0].turns, 2);
-    records.turn_ended(&turn("c", "acme", Cause::Trap), Some(wreck("third")));
+    end(&records, &turn("c", "acme", Cause::Trap), Some(wreck("third")));
     assert_eq!(usage(&records).await[0].turns, 3);
     assert_eq!(ids(&records, None, 9).await, ["c", "b", "a"]);
     assert_eq!(ids(&records, None, 2).await, ["c", "b"]);
@@ -150,18 +159,18 @@ async fn what_the_disk_does_not_take_is_told_all_the_same_and_written_once_it_do
 #[tokio::test]
 async fn a_tenants_crash_loop_takes_only_its_own_cards() {
     let (_dir, records) = open_with(&RecordsConfig { failures_per_agent: 3, failures_per_tenant: 4, ..kept() });
-    records.turn_ended(&turn("b0", "beta", Cause::Trap), Some(wreck("mine")));
+    end(&records, &turn("b0", "beta", Cause::Trap), Some(wreck("mine")));
     let mut other = turn("other", "acme", Cause::Trap);
     other.agent.agent = "calm".to_owned();
-    records.turn_ended(&other, Some(wreck("calm")));
+    end(&records, &other, Some(wreck("calm")));
     for n in 0..20 {
-        records.turn_ended(&turn(&format!("a{n}"), "acme", Cause::Trap), Some(wreck("again")));
+        end(&records, &turn(&format!("a{n}"), "acme", Cause::Trap), Some(wreck("again")));
     }
     assert_eq!(ids(&records, Some("acme"), 9).await, ["a19", "a18", "a17", "other"], "an agent's own make room first");
     assert_eq!(ids(&records, Some("beta"), 9).await, ["b0"]);
     let mut third = turn("third", "acme", Cause::Trap);
     third.agent.agent = "third".to_owned();
-    records.turn_ended(&third, Some(wreck("third")));
+    end(&records, &third, Some(wreck("third")));
     assert_eq!(ids(&records, Some("acme"), 9).await, ["third", "a19", "a18", "a17"], "then the tenant's oldest");
     assert_eq!(ids(&records, None, 1).await, ["third"]);
 }
@@ -171,9 +180,9 @@ async fn cards_that_wait_for_a_broken_disk_are_bounded_tenant_by_tenant() {
     let (dir, records) = open_with(&kept());
     let disk = Connection::open(dir.path().join("records.db")).unwrap();
     disk.execute_batch("CREATE TRIGGER full BEFORE INSERT ON usage BEGIN SELECT RAISE(ABORT, 'full'); END").unwrap();
-    records.turn_ended(&turn("b0", "beta", Cause::Trap), Some(wreck("mine")));
+    end(&records, &turn("b0", "beta", Cause::Trap), Some(wreck("mine")));
     for n in 0..400 {
-        records.turn_ended(&turn(&format!("a{n}"), "acme", Cause::Trap), Some(wreck("again")));
+        end(&records, &turn(&format!("a{n}"), "acme", Cause::Trap), Some(wreck("again")));
     }
     let held = ids(&records, Some("acme"), FAILURES_MAX).await;
     assert_eq!((held.len(), held[0].as_str(), held[254].as_str()), (255, "a399", "a145"));
@@ -193,7 +202,7 @@ async fn a_card_has_everything_and_is_found_by_what_clients_are_shown_of_its_id(
         limits: vec![Limit::Log, Limit::Memory],
         text: Some("user: hello".to_owned()),
     };
-    records.turn_ended(&record, Some(some));
+    end(&records, &record, Some(some));
     let card = records.failure("abcdefgh").await.unwrap().unwrap();
     let failure = Failure {
         id: record.id.clone(),
@@ -242,7 +251,7 @@ async fn what_a_card_holds_is_bounded() {
         limits: [Limit::Log].repeat(1000),
         text: Some(long),
     };
-    records.turn_ended(&turn("abcdefgh", "acme", Cause::Trap), Some(wreck));
+    end(&records, &turn("abcdefgh", "acme", Cause::Trap), Some(wreck));
     let card = records.failure("abcdefgh").await.unwrap().unwrap();
     assert_eq!(
         (card.failure.detail.len(), card.text.map(|text| text.len())),
@@ -263,13 +272,14 @@ async fn a_turn_counts_once_against_a_budget_from_when_it_begins() {
     let now = jiff::Timestamp::now();
     let ended = |id: &str| TurnRecord { at: now, ..turn(id, "acme", Cause::Answered) };
     let spent = |records: &Records| records.spent("acme", now);
-    records.turn_admitted("acme");
-    records.turn_admitted("acme");
-    assert_eq!(spent(&records).day, Sums { turns: 2, ..Sums::default() });
-    records.turn_ended(&ended("a"), None);
+    let (first, second, third) = (begin(&records, "acme"), begin(&records, "acme"), begin(&records, "acme"));
+    assert_eq!(spent(&records).day, Sums { turns: 3, ..Sums::default() });
+    drop(third);
+    assert_eq!(spent(&records).day.turns, 2, "one that came to nothing was none");
+    records.turn_ended(first, &ended("a"), None);
     let one = Sums { turns: 2, cpu: Duration::from_micros(1_234), events: 3, output: 11, tool_calls: 1 };
     assert_eq!(spent(&records), Spent { day: one, month: one });
-    records.turn_ended(&ended("b"), None);
+    records.turn_ended(second, &ended("b"), None);
     let both = Sums { turns: 2, cpu: Duration::from_micros(2_468), events: 6, output: 22, tool_calls: 2 };
     assert_eq!(spent(&records), Spent { day: both, month: both });
     assert_eq!(records.spent("beta", now), Spent::default());
@@ -279,27 +289,47 @@ async fn a_turn_counts_once_against_a_budget_from_when_it_begins() {
 }
 
 #[tokio::test]
+async fn turns_that_begin_at_once_do_not_share_the_last_one_of_a_budget() {
+    let (_dir, records) = open_with(&kept());
+    let begin = |records: &Records| {
+        let may = |spent: &Spent| if spent.day.turns < 5 { Ok(()) } else { Err("the budget is used up") };
+        records.turn_begins("acme", jiff::Timestamp::now(), may)
+    };
+    let threads = (0..8).map(|_| {
+        let records = records.clone();
+        std::thread::spawn(move || (0..100).filter_map(|_| begin(&records).ok()).collect::<Vec<_>>())
+    });
+    let threads: Vec<_> = threads.collect();
+    let mut held: Vec<_> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+    assert_eq!(held.len(), 5);
+    assert_eq!(begin(&records).err(), Some("the budget is used up"));
+    held.pop();
+    assert!(begin(&records).is_ok());
+}
+
+#[tokio::test]
 async fn budgets_begin_anew_at_midnight_and_on_the_first() {
     let (_dir, records) = open_with(&kept());
     let turns = |now: &str| {
         let spent = records.spent("acme", at(now));
         (spent.day.turns, spent.month.turns)
     };
-    let end = |now: &str| records.turn_ended(&TurnRecord { at: at(now), ..turn("t", "acme", Cause::Answered) }, None);
-    records.turn_admitted("acme");
-    records.turn_admitted("acme");
-    end("2026-12-30T23:59:59.999Z");
+    let end = |begun: Begun, now: &str| {
+        records.turn_ended(begun, &TurnRecord { at: at(now), ..turn("t", "acme", Cause::Answered) }, None);
+    };
+    let begin = || begin(&records, "acme");
+    let (first, second) = (begin(), begin());
+    end(first, "2026-12-30T23:59:59.999Z");
     assert_eq!(turns("2026-12-30T23:59:59.999Z"), (2, 2));
     assert_eq!(turns("2026-12-31T00:00:00Z"), (1, 2), "the one that runs counts where it will end");
-    end("2026-12-31T00:00:01Z");
+    end(second, "2026-12-31T00:00:01Z");
     assert_eq!(turns("2026-12-31T23:59:59Z"), (1, 2));
     assert_eq!(turns("2027-01-01T00:00:00Z"), (0, 0));
-    records.turn_admitted("acme");
-    end("2027-01-01T00:00:01Z");
+    end(begin(), "2027-01-01T00:00:01Z");
     assert_eq!(turns("2027-01-01T00:00:02Z"), (1, 1));
     assert_eq!(turns("2026-12-31T12:00:00Z"), (1, 2), "a clock that is set back finds what was");
-    end("2027-01-02T00:00:00Z");
-    end("2027-01-03T00:00:00Z");
+    end(begin(), "2027-01-02T00:00:00Z");
+    end(begin(), "2027-01-03T00:00:00Z");
     assert_eq!(turns("2027-01-03T00:00:01Z"), (1, 3));
 }
 
@@ -309,7 +339,7 @@ async fn old_days_and_cards_are_removed() {
     let now = jiff::Timestamp::now();
     for (id, days) in [("today", 0), ("kept", 10), ("old", 11)] {
         let record = TurnRecord { at: now - DAY * days, ..turn(id, "acme", Cause::Trap) };
-        records.turn_ended(&record, Some(wreck("trap")));
+        end(&records, &record, Some(wreck("trap")));
     }
     assert_eq!(usage(&records).await.len(), 3);
     records.close().await;
@@ -318,12 +348,15 @@ async fn old_days_and_cards_are_removed() {
     assert_eq!(rows.len(), 2);
     assert!(rows.iter().all(|row| row.failed == BTreeMap::from([("trap".to_owned(), 1)])));
     assert_eq!(ids(&records, None, 9).await, ["kept", "today"], "in the order in which they were told");
+    let disk = Connection::open(dir.path().join("records.db")).unwrap();
+    let failed: i64 = disk.query_row("SELECT count(*) FROM failed", [], |row| row.get(0)).unwrap();
+    assert_eq!(failed, 2, "no row is left that nothing reads");
 }
 
 #[tokio::test]
 async fn records_are_read_beside_a_host_or_without_one_and_nothing_is_changed() {
     let (dir, records) = open_with(&kept());
-    records.turn_ended(&turn("abcdefgh", "acme", Cause::Trap), Some(wreck("trap")));
+    end(&records, &turn("abcdefgh", "acme", Cause::Trap), Some(wreck("trap")));
     assert_eq!(usage(&records).await.len(), 1);
     let files = |dir: &Path| {
         let mut files: Vec<_> = dir.read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();

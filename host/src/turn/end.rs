@@ -63,6 +63,15 @@ impl End {
         }
     }
 
+    /// Why it failed, for its crash card. What the agent said of it may repeat what its user did, and is only there where
+    /// `texts` are kept.
+    pub(super) fn detail(&self, texts: bool) -> String {
+        match self {
+            Self::Said(said) if !texts => format!("the agent returned an error of {} bytes", said.len()),
+            end => end.to_string(),
+        }
+    }
+
     /// Where the guest was when it failed.
     pub(super) fn backtrace(&self) -> Vec<String> {
         match self {

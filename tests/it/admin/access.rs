@@ -128,9 +128,12 @@ async fn everything_is_only_to_be_read() {
 async fn no_secret_and_no_word_of_a_user_is_in_any_answer() {
     let (admin_key, line) = key(&[]).await;
     let digests = [digest("tenant-key"), digest(&admin_key)];
-    let config = format!("{line}\n[tenants.default]\nkeys = [\"sha256:{}\"]\ntools = [\"*\"]\n", digests[0]);
+    let config = format!(
+        "{line}\nlimits.cpu-time = \"100ms\"\n[tenants.default]\nkeys = [\"sha256:{}\"]\ntools = [\"*\"]\n",
+        digests[0]
+    );
     let host = Setup::serving(&["puppet", "echo"]).config(&config).start().await;
-    for end in ["chat blue-moon\nerr sorry", "chat blue-moon\ntrap", "chat blue-moon\nclosed"] {
+    for end in ["chat blue-moon\nerr blue-moon", "chat blue-moon\ntrap", "chat blue-moon\nspin"] {
         let ask = Ask::agent(&host, "puppet").key("tenant-key").user("alice-in-chains").conversation("purple-rain");
         let _answer = ask.text(end).answer().await;
     }

@@ -101,6 +101,21 @@ async fn the_command_line_tells_what_the_listener_does_beside_a_host_and_without
 }
 
 #[tokio::test]
+async fn what_was_said_is_kept_only_where_the_operator_asks_for_it() {
+    for kept in [false, true] {
+        let host = Setup::serving(&["puppet"]).config(&format!("failures.text = {kept}")).start().await;
+        ask(&host, "puppet", "chat blue-moon\nerr sorry").await;
+        let failures = get(&host, "/api/failures").await;
+        let failure = &failures["failures"][0];
+        let detail = if kept { "the agent said: sorry" } else { "the agent returned an error of 5 bytes" };
+        assert_eq!(failure["detail"], json!(detail));
+        let card = get(&host, &format!("/api/failures/{}", failure["id"].as_str().unwrap())).await;
+        let text = kept.then_some("user: chat blue-moon\nerr sorry\nagent: blue-moon");
+        assert_eq!(card["text"], json!(text));
+    }
+}
+
+#[tokio::test]
 async fn the_command_line_says_where_it_looked_and_makes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("hostelry.toml"), "data = \"elsewhere\"\n").unwrap();

@@ -81,7 +81,21 @@ fn is_keyed(config: &Config, headers: &HeaderMap) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use axum::body::Body;
+
     use super::*;
+
+    #[test]
+    fn only_a_loopback_address_does_without_a_key() {
+        let ask = |address: &str, path: &str| {
+            let request = Request::builder().uri(path).header(HOST, "localhost").body(Body::empty()).unwrap();
+            check(&Config::default(), address.parse().unwrap(), &request).is_ok()
+        };
+        assert!(ask("127.0.0.1", "/api/usage") && ask("::1", "/api/usage"));
+        for address in ["0.0.0.0", "10.0.0.1", "::", "2001:db8::1"] {
+            assert!(!ask(address, "/api/usage") && !ask(address, "/metrics") && ask(address, "/healthz"), "{address}");
+        }
+    }
 
     #[test]
     fn only_addresses_localhost_and_the_operators_names_are_meant() {
