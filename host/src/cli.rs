@@ -8,10 +8,12 @@ mod chat;
 mod check;
 mod completions;
 mod keys;
+mod selftest;
 mod serve;
 
 pub use chat::ChatArgs;
 pub use check::CheckArgs;
+pub use selftest::SelftestArgs;
 
 /// Serves AI agents, written as WebAssembly components, over the Mythra and Lingzhu protocols.
 #[derive(Debug, Parser)]
@@ -31,6 +33,8 @@ pub enum Command {
     Check(CheckArgs),
     /// Talk to an agent from the terminal
     Chat(ChatArgs),
+    /// Attack a host of this configuration, and say of each limit whether it holds
+    Selftest(SelftestArgs),
     /// Make keys for tenants
     #[command(subcommand)]
     Keys(KeysCommand),
@@ -95,6 +99,7 @@ impl Cli {
             Command::Serve(args) => serve::run(&args),
             Command::Check(args) => check::run(&args),
             Command::Chat(args) => chat::run(&args),
+            Command::Selftest(args) => selftest::run(&args),
             Command::Keys(KeysCommand::New { tenant, agent }) => keys::new(&tenant, agent.as_deref()),
             Command::Completions { shell } => completions::print(shell),
         }

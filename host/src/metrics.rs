@@ -36,7 +36,8 @@ const OTHERS: &str = "(others)";
 const NOBODY: &str = "";
 
 /// Upper ends of the buckets for turns and first events, in seconds: from a warm echo to a slow model.
-const TURN_BUCKETS: [f64; 14] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0];
+const TURN_BUCKETS: [f64; 14] =
+    [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0];
 
 /// Upper ends of the buckets for compiling, in seconds.
 const COMPILE_BUCKETS: [f64; 9] = [0.01, 0.1, 0.5, 1.0, 5.0, 15.0, 30.0, 60.0, 300.0];
@@ -190,7 +191,7 @@ impl Metrics {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Everything, in the OpenMetrics text form, which Prometheus reads.
+    /// Everything, in the `OpenMetrics` text form, which Prometheus reads.
     pub fn encode(&self) -> String {
         let mut out = String::new();
         if let Err(error) = text::encode(&mut out, &self.shared.registry) {
@@ -216,8 +217,7 @@ impl Metrics {
     /// A turn ended, having run into `limits`.
     pub fn turn_ended(&self, record: &TurnRecord, limits: &[Limit]) {
         let tenant = self.tenant(&record.agent.tenant);
-        let labels =
-            TurnLabels { tenant: tenant.clone(), protocol: record.protocol, outcome: record.cause.name() };
+        let labels = TurnLabels { tenant: tenant.clone(), protocol: record.protocol, outcome: record.cause.name() };
         self.shared.turns.get_or_create(&labels).inc();
         let protocol = ProtocolLabels { protocol: record.protocol };
         self.shared.durations.get_or_create(&protocol).observe(record.took.as_secs_f64());
@@ -290,6 +290,30 @@ impl Metrics {
         let all = tenants.iter().map(String::as_str).chain([NOBODY, OTHERS]);
         let labels = all.map(|tenant| LimitLabels { limit, tenant: tenant.to_owned() });
         labels.filter_map(|labels| self.shared.limits.get(&labels).map(|counter| counter.get())).sum()
+    }
+
+    /// How often one tenant's turns, clients and files ran into this bound.
+    pub fn hits_of(&self, limit: Limit, tenant: &str) -> u64 {
+        let labels = LimitLabels { limit, tenant: self.tenant(tenant) };
+        self.shared.limits.get(&labels).map_or(0, |counter| counter.get())
+    }
+
+    /// How often somebody who was not known yet ran into it.
+    pub fn hits_of_nobody(&self, limit: Limit) -> u64 {
+        let labels = LimitLabels { limit, tenant: NOBODY.to_owned() };
+        self.shared.limits.get(&labels).map_or(0, |counter| counter.get())
+    }
+
+    /// How many turns of a tenant run.
+    pub fn running(&self, tenant: &str) -> i64 {
+        let labels = TenantLabels { tenant: self.tenant(tenant) };
+        self.shared.in_flight.get(&labels).map_or(0, |gauge| gauge.get())
+    }
+
+    /// The CPU time of a tenant's turns that have ended.
+    pub fn cpu(&self, tenant: &str) -> Duration {
+        let labels = TenantLabels { tenant: self.tenant(tenant) };
+        self.shared.cpu.get(&labels).map_or(Duration::ZERO, |counter| Duration::from_secs_f64(counter.get()))
     }
 
     fn tenants(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
@@ -377,6 +401,9 @@ mod tests {
         drop(running);
         assert!(metrics.encode().contains(r#"hostelry_turns_in_flight{tenant="acme"} 0"#));
         assert_eq!((metrics.hits(Limit::CpuTime), metrics.hits(Limit::Connections)), (1, 1));
+        assert_eq!((metrics.hits_of(Limit::CpuTime, "acme"), metrics.hits_of(Limit::CpuTime, "beta")), (1, 0));
+        assert_eq!((metrics.hits_of_nobody(Limit::Connections), metrics.hits_of_nobody(Limit::Events)), (1, 0));
+        assert_eq!((metrics.running("acme"), metrics.cpu("acme")), (0, Duration::from_millis(3)));
     }
 
     #[test]

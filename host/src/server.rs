@@ -12,6 +12,7 @@ use crate::{
     admission::Admission,
     capabilities::tools::{self, image},
     config::Config,
+    metrics::Metrics,
     protocols::{self, Lobby},
     runtime::{Engine, GuestThreads, MEMORY_MAX, Registry, TURNS_MAX, watch::Watcher},
     store::Store,
@@ -33,6 +34,8 @@ const LAST_BYTES: Duration = Duration::from_secs(3);
 
 /// A server that runs.
 pub struct Server {
+    address: std::net::SocketAddr,
+    metrics: Metrics,
     lobby: Arc<Lobby>,
     store: Store,
     handle: Handle<std::net::SocketAddr>,
@@ -110,6 +113,7 @@ impl Server {
             connections: TaskTracker::new(),
             config: Arc::new(config),
         });
+        let (address, metrics) = (listener.local_addr()?, Metrics::new());
         let stop = CancellationToken::new();
         let mut tasks = Vec::new();
 
@@ -123,7 +127,22 @@ impl Server {
         tasks.push(tokio::spawn(watcher.run(stop.clone())));
         let routes = protocols::routes().with_state(Arc::clone(&lobby)).merge(health::routes(&lobby, store.clone()));
         tasks.push(serve(&lobby, listener, handle.clone(), routes)?);
-        Ok(Self { lobby, store, handle, admin_handle, stop, tasks })
+        Ok(Self { address, metrics, lobby, store, handle, admin_handle, stop, tasks })
+    }
+
+    /// Where clients connect.
+    pub fn address(&self) -> std::net::SocketAddr {
+        self.address
+    }
+
+    /// What it counts.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Which agents are live.
+    pub fn registry(&self) -> &Registry {
+        &self.lobby.registry
     }
 
     /// Goes down: no new turns, running ones to their end or their bound, every stream to its last byte.

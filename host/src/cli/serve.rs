@@ -1,6 +1,6 @@
 //! `hostelry serve`: from flags and a file to a server that runs until it is told to stop.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::process::{Resource, Rlimit};
 use tokio::signal::unix::{SignalKind, signal};
@@ -37,8 +37,20 @@ pub(super) fn run(args: &ServeArgs) -> Exit {
     }
 }
 
+/// The flags of a command that takes the configuration as `serve` does, and nothing else.
+pub(super) fn flags(config: Option<&PathBuf>) -> ServeArgs {
+    ServeArgs {
+        config: config.cloned(),
+        plugins: None,
+        listen: None,
+        admin_listen: None,
+        data: None,
+        log_level: String::new(),
+    }
+}
+
 /// The file's words, then the flags', then what must hold of both.
-fn configure(args: &ServeArgs) -> Result<Config, Faults> {
+pub(super) fn configure(args: &ServeArgs) -> Result<Config, Faults> {
     let mut config = match &args.config {
         Some(path) => config::read_file(path)?,
         None if Path::new(CONFIG).exists() => config::read_file(Path::new(CONFIG))?,
@@ -58,7 +70,7 @@ fn configure(args: &ServeArgs) -> Result<Config, Faults> {
 
 /// Lets this process have as many descriptors as the system lets it ask for: each connection takes one, and the usual
 /// first offer is for a program at a terminal.
-fn take_descriptors() {
+pub(super) fn take_descriptors() {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     if let Err(error) = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
         tracing::debug!("cannot raise the number of descriptors: {error}");
