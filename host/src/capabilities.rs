@@ -1,6 +1,6 @@
 //! What a guest may do: the state of a turn that its host functions work on, one file an interface of the contract.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use wasmtime::component::{HasSelf, Linker, ResourceTable};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
@@ -17,11 +17,13 @@ mod events;
 mod facts;
 mod log;
 mod memory;
+mod tally;
 pub mod tools;
 mod wasi;
 
 pub use log::GuestLog;
 pub use memory::MemoryLimiter;
+pub use tally::Tally;
 use tools::ToolBox;
 
 /// How long a turn waits for what the host remembers.
@@ -49,6 +51,7 @@ pub struct TurnState {
     outbox: Outbox,
     limits: Limits,
     log: GuestLog,
+    tally: Arc<Tally>,
     /// The session before this turn, once it has been asked for.
     recall: Option<Recall>,
     events: u32,
@@ -61,8 +64,8 @@ pub struct TurnState {
 
 impl TurnState {
     /// The state of a turn that is about to begin.
-    pub fn new(ctx: TurnCtx, outbox: Outbox, limits: Limits) -> Self {
-        let log = GuestLog::new(limits.log);
+    pub fn new(ctx: TurnCtx, outbox: Outbox, limits: Limits, tally: &Arc<Tally>) -> Self {
+        let log = GuestLog::new(limits.log, tally);
         Self {
             ctx,
             outbox,
@@ -70,7 +73,8 @@ impl TurnState {
             events: 0,
             output: 0,
             tool_calls: 0,
-            memory: MemoryLimiter::new(&limits),
+            memory: MemoryLimiter::new(&limits, tally),
+            tally: Arc::clone(tally),
             wasi: wasi::context(&log),
             table: wasi::table(limits.handles),
             log,

@@ -78,6 +78,9 @@ pub enum KeysCommand {
         /// The one agent that the key opens, if it is not to open all of them
         #[arg(long, value_name = "AGENT")]
         agent: Option<String>,
+        /// From when on the key opens nothing: a date such as 2027-01-31, or a time from now such as 90days
+        #[arg(long, value_name = "WHEN")]
+        expires: Option<String>,
     },
 }
 
@@ -100,7 +103,9 @@ impl Cli {
             Command::Check(args) => check::run(&args),
             Command::Chat(args) => chat::run(&args),
             Command::Selftest(args) => selftest::run(&args),
-            Command::Keys(KeysCommand::New { tenant, agent }) => keys::new(&tenant, agent.as_deref()),
+            Command::Keys(KeysCommand::New { tenant, agent, expires }) => {
+                keys::new(&tenant, agent.as_deref(), expires.as_deref())
+            }
             Command::Completions { shell } => completions::print(shell),
         }
     }

@@ -13,6 +13,7 @@ mod section;
 pub use agent::{AgentConfig, Markdown, Texts};
 pub use limits::Limits;
 pub use read::{Faults, read, read_file};
+pub(crate) use section::point;
 
 use crate::ids::DEFAULT_TENANT;
 
@@ -21,16 +22,26 @@ use crate::ids::DEFAULT_TENANT;
 pub struct Config {
     /// Where clients connect.
     pub listen: SocketAddr,
-    /// Where operators look; its own address, loopback by default.
+    /// Where operators look; its own address, loopback unless it has keys.
     pub admin_listen: Option<SocketAddr>,
+    /// Keys of which any opens the admin listener; none leaves it open, which only a loopback address allows.
+    pub admin_keys: Vec<KeyConfig>,
+    /// Names beside `localhost` and addresses by which operators may call the admin listener.
+    pub admin_hosts: Vec<String>,
     /// The folder whose components are served.
     pub plugins: PathBuf,
     /// The folder that the host keeps its own state in.
     pub data: PathBuf,
     /// Who may have agents here, by name.
     pub tenants: BTreeMap<String, TenantConfig>,
+    /// Providers of language models, by name.
+    pub models: BTreeMap<String, ModelConfig>,
     /// Bounds of the server as a whole.
     pub server: ServerConfig,
+    /// What is kept of failed turns.
+    pub failures: FailureConfig,
+    /// What is kept of usage.
+    pub usage: UsageConfig,
     /// What is kept of conversations.
     pub sessions: SessionConfig,
     /// How the plugins folder is watched.
@@ -56,6 +67,68 @@ pub struct TenantConfig {
     pub tools: Vec<String>,
     /// Hosts that the host may fetch from for this tenant's agents.
     pub http: Vec<String>,
+    /// Models that may be used, by their names in `[models]`.
+    pub models: Vec<String>,
+    /// How many connections its clients may have open at once beyond their requests.
+    pub connections: u32,
+    /// Its share of CPU time while others want some too, in relation to theirs.
+    pub cpu_weight: u32,
+    /// What it may use in a day and in a month.
+    pub budget: BudgetConfig,
+}
+
+/// What a tenant may use in a day and in a month, both in UTC.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BudgetConfig {
+    /// From midnight to midnight.
+    pub day: Allowance,
+    /// From the first of a month to the next.
+    pub month: Allowance,
+}
+
+/// What may be used in a period; `None` is no bound. Once one is reached, no turn begins until the period is over; turns
+/// that run go on, so that CPU time, text and tool calls may go past by what these still use.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Allowance {
+    /// Turns.
+    pub turns: Option<u64>,
+    /// CPU time of guests.
+    pub cpu_time: Option<Duration>,
+    /// Events.
+    pub events: Option<u64>,
+    /// Bytes of text.
+    pub output: Option<u64>,
+    /// Tool calls.
+    pub tool_calls: Option<u64>,
+}
+
+/// A provider of a language model. Its key is read by the host and never enters a guest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelConfig {
+    /// The address of its OpenAI-compatible interface.
+    pub url: String,
+    /// The model's name there.
+    pub model: String,
+    /// The file that holds the key.
+    pub key_file: Option<PathBuf>,
+}
+
+/// What is kept of failed turns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailureConfig {
+    /// How many crash cards of one agent are kept; the oldest go first.
+    pub per_agent: u32,
+    /// How many of one tenant's.
+    pub per_tenant: u32,
+    /// Whether they hold what the user said and the agent showed.
+    pub text: bool,
+}
+
+/// What is kept of usage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsageConfig {
+    /// For how many days.
+    pub days: u32,
 }
 
 /// One key's line.
@@ -65,6 +138,15 @@ pub struct KeyConfig {
     pub digest: [u8; 32],
     /// The one agent that it opens; `None` opens all of the tenant's.
     pub agent: Option<String>,
+    /// From when on it opens nothing; `None` is never.
+    pub expires: Option<jiff::Timestamp>,
+}
+
+impl KeyConfig {
+    /// Whether the key opens anything at this time.
+    pub fn is_valid(&self, now: jiff::Timestamp) -> bool {
+        self.expires.is_none_or(|expires| now < expires)
+    }
 }
 
 /// Bounds of the server as a whole.
@@ -74,6 +156,8 @@ pub struct ServerConfig {
     pub concurrent_turns: u32,
     /// How many connections may be open at once: each takes a descriptor and its buffers.
     pub connections: u32,
+    /// How many of them may come from one address, or from one /64 network of IPv6.
+    pub connections_per_address: u32,
     /// How long a client may take to send a request's head, and a request's body.
     pub request_time: Duration,
     /// How long a client may take none of what is sent to it before the connection is cut.
@@ -93,6 +177,8 @@ pub struct SessionConfig {
     pub idle: Duration,
     /// How many sessions a tenant may have; the longest idle make room for a new one.
     pub per_tenant: u32,
+    /// How many bytes the workspaces of one tenant's sessions may take together.
+    pub files_per_tenant: u64,
 }
 
 /// How the plugins folder is watched.
@@ -149,10 +235,15 @@ impl Default for Config {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
             admin_listen: None,
+            admin_keys: Vec::new(),
+            admin_hosts: Vec::new(),
             plugins: PathBuf::from("plugins"),
             data: PathBuf::from("data"),
             tenants: BTreeMap::from([(DEFAULT_TENANT.to_owned(), TenantConfig::out_of_the_box())]),
+            models: BTreeMap::new(),
             server: ServerConfig::default(),
+            failures: FailureConfig::default(),
+            usage: UsageConfig::default(),
             sessions: SessionConfig::default(),
             reload: ReloadConfig::default(),
             mythra: MythraConfig::default(),
@@ -164,12 +255,18 @@ impl Default for Config {
 impl TenantConfig {
     /// How many turns of one tenant may run at once unless its entry says otherwise.
     pub const CONCURRENT_TURNS: u32 = 64;
+    /// How many connections one tenant's clients may have open unless its entry says otherwise.
+    pub const CONNECTIONS: u32 = 2000;
+    /// The share of CPU time that a tenant has unless its entry says otherwise.
+    pub const CPU_WEIGHT: u32 = 100;
 
     /// The tenant that is served where no file says anything: the author's own machine. It may use every tool that
     /// reaches no network.
     pub fn out_of_the_box() -> Self {
         Self {
             concurrent_turns: Self::CONCURRENT_TURNS,
+            connections: Self::CONNECTIONS,
+            cpu_weight: Self::CPU_WEIGHT,
             tools: vec!["device/*".to_owned(), "workspace/*".to_owned()],
             ..Self::default()
         }
@@ -181,6 +278,7 @@ impl Default for ServerConfig {
         Self {
             concurrent_turns: 1000,
             connections: 10_000,
+            connections_per_address: 1000,
             request_time: Duration::from_secs(30),
             write_time: Duration::from_mins(1),
             drain: Duration::from_secs(10),
@@ -188,9 +286,27 @@ impl Default for ServerConfig {
     }
 }
 
+impl Default for FailureConfig {
+    fn default() -> Self {
+        Self { per_agent: 100, per_tenant: 1000, text: false }
+    }
+}
+
+impl Default for UsageConfig {
+    fn default() -> Self {
+        Self { days: 400 }
+    }
+}
+
 impl Default for SessionConfig {
     fn default() -> Self {
-        Self { turns: 50, bytes: 256 * 1024, idle: Duration::from_hours(7 * 24), per_tenant: 100_000 }
+        Self {
+            turns: 50,
+            bytes: 256 * 1024,
+            idle: Duration::from_hours(7 * 24),
+            per_tenant: 100_000,
+            files_per_tenant: 1024 * 1024 * 1024,
+        }
     }
 }
 

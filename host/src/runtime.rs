@@ -3,6 +3,7 @@
 pub mod compile;
 mod engine;
 pub mod instance;
+mod lanes;
 mod meter;
 pub mod precompile;
 mod registry;
@@ -10,7 +11,8 @@ mod scan;
 pub mod watch;
 
 pub use compile::{CompiledAgent, Unfit};
-pub use engine::{Engine, GuestThreads, MEMORY_MAX, TURNS_MAX};
-pub use instance::GuestFault;
+pub use engine::{Engine, MEMORY_MAX, TURNS_MAX};
+pub use instance::{Fallen, GuestFault};
+pub use lanes::{GuestThreads, Lanes};
 pub use meter::Meter;
 pub use registry::{Registry, Standing};

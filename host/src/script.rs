@@ -4,7 +4,10 @@
 //! second end is dropped, a stream that opens closes the other, and at the end of the turn everything open is closed,
 //! innermost first. It knows nothing of protocols, time or sockets.
 
-use crate::bindings::types::{Event, Output, Phase};
+use crate::{
+    bindings::types::{Event, Output, Phase},
+    limit::Limit,
+};
 
 pub mod args;
 mod outbox;
@@ -30,8 +33,23 @@ const ENDED_MAX: usize = 256;
 
 /// An event that breaks a rule: which one, in words for the agent's author.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Refusal(pub String);
+#[error("{why}")]
+pub struct Refusal {
+    /// The words.
+    pub why: String,
+    /// The bound that was run into, if it is one.
+    pub limit: Option<Limit>,
+}
+
+impl Refusal {
+    fn new(why: impl Into<String>) -> Self {
+        Self { why: why.into(), limit: None }
+    }
+
+    fn of(limit: Limit, why: String) -> Self {
+        Self { why, limit: Some(limit) }
+    }
+}
 
 /// Where the steps go.
 pub trait Steps {
@@ -85,7 +103,7 @@ impl Script {
     /// The guest emitted `event`.
     pub fn event(&mut self, event: &Event, out: &mut impl Steps) -> Result<(), Refusal> {
         if self.finished {
-            return Err(Refusal("the turn is over".to_owned()));
+            return Err(Refusal::new("the turn is over"));
         }
         match event {
             Event::Think(output) => self.output(Stream::Think, output, out),
@@ -110,7 +128,7 @@ impl Script {
             }
             Event::ToolRun(run) => {
                 bounded("tool-run.name", &run.name)?;
-                let args = args::object(&run.args).map_err(|why| Refusal(format!("tool-run.args: {why}")))?;
+                let args = args::object(&run.args).map_err(|why| Refusal::new(format!("tool-run.args: {why}")))?;
                 match run.phase {
                     Phase::Start => {
                         self.start(Open::Tool { name: run.name.clone(), args, by_agent: true }, out).map(drop)
@@ -120,7 +138,8 @@ impl Script {
             }
             Event::FollowUp(questions) => {
                 if let Some(index) = questions.iter().position(|question| question.len() > FOLLOW_UP_BYTES_MAX) {
-                    return Err(Refusal(format!("follow-up[{index}]: longer than {FOLLOW_UP_BYTES_MAX} bytes")));
+                    let why = format!("follow-up[{index}]: longer than {FOLLOW_UP_BYTES_MAX} bytes");
+                    return Err(Refusal::of(Limit::Names, why));
                 }
                 let said = questions.iter().filter(|question| !question.trim().is_empty());
                 self.follow_up = said.take(FOLLOW_UP_MAX).cloned().collect();
@@ -128,14 +147,14 @@ impl Script {
             }
             Event::Fault(text) => {
                 if text.is_empty() {
-                    return Err(Refusal("fault: the text is empty".to_owned()));
+                    return Err(Refusal::new("fault: the text is empty"));
                 }
                 out.step(&Step::Fault(text));
                 Ok(())
             }
             Event::Custom(custom) => {
                 bounded("custom.name", &custom.name)?;
-                args::value(&custom.json).map_err(|why| Refusal(format!("custom.json: {why}")))?;
+                args::value(&custom.json).map_err(|why| Refusal::new(format!("custom.json: {why}")))?;
                 Ok(())
             }
         }
@@ -144,7 +163,7 @@ impl Script {
     /// The host begins to run a tool that the guest called.
     pub fn tool_start(&mut self, name: &str, args: &str, out: &mut impl Steps) -> Result<PairId, Refusal> {
         if self.finished {
-            return Err(Refusal("the turn is over".to_owned()));
+            return Err(Refusal::new("the turn is over"));
         }
         self.start(Open::Tool { name: name.to_owned(), args: args.to_owned(), by_agent: false }, out)
     }
@@ -211,7 +230,8 @@ impl Script {
 
     fn start(&mut self, open: Open, out: &mut impl Steps) -> Result<PairId, Refusal> {
         if self.open.len() >= OPEN_PAIRS_MAX {
-            return Err(Refusal(format!("more than {OPEN_PAIRS_MAX} things are open at once; end some first")));
+            let why = format!("more than {OPEN_PAIRS_MAX} things are open at once; end some first");
+            return Err(Refusal::of(Limit::OpenPairs, why));
         }
         self.last += 1;
         let pair = PairId(self.last);
@@ -283,7 +303,7 @@ fn edge_of(pair: PairId, open: &Open, edge: Edge) -> Step<'_> {
 
 fn bounded(field: &str, text: &str) -> Result<(), Refusal> {
     if text.len() > NAME_BYTES_MAX {
-        return Err(Refusal(format!("{field}: longer than {NAME_BYTES_MAX} bytes")));
+        return Err(Refusal::of(Limit::Names, format!("{field}: longer than {NAME_BYTES_MAX} bytes")));
     }
     Ok(())
 }

@@ -3,28 +3,33 @@
 use std::{net::TcpListener, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
+use arc_swap::ArcSwap;
 use axum::Router;
 use axum_server::Handle;
-use tokio::task::JoinHandle;
+use tokio::{sync::Notify, task::JoinHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     admission::Admission,
-    capabilities::tools::{self, image},
+    capabilities::tools::image,
     config::Config,
     metrics::Metrics,
     protocols::{self, Lobby},
-    runtime::{Engine, GuestThreads, MEMORY_MAX, Registry, TURNS_MAX, watch::Watcher},
+    records::{Records, RecordsConfig},
+    runtime::{Engine, GuestThreads, Registry, watch::Watcher},
     store::Store,
     tenants::Tenants,
-    turn::Turns,
+    turn::{Parts, Turns},
 };
 
 mod admin;
 mod door;
+mod faults;
 mod health;
+mod reload;
 
 use door::Door;
+pub use faults::faults;
 
 /// The largest head of a request, in bytes: what browsers send at most, with room.
 const HEAD_MAX: usize = 64 * 1024;
@@ -35,56 +40,14 @@ const LAST_BYTES: Duration = Duration::from_secs(3);
 /// A server that runs.
 pub struct Server {
     address: std::net::SocketAddr,
-    metrics: Metrics,
     lobby: Arc<Lobby>,
     store: Store,
     handle: Handle<std::net::SocketAddr>,
     admin_handle: Handle<std::net::SocketAddr>,
     stop: CancellationToken,
     tasks: Vec<JoinHandle<()>>,
-}
-
-/// What is wrong with a configuration as a whole.
-pub fn faults(config: &Config) -> Vec<String> {
-    let mut faults = Vec::new();
-    let open = config.tenants.iter().filter(|(_, tenant)| tenant.keys.is_empty()).map(|(name, _)| name);
-    if !config.listen.ip().is_loopback() {
-        for name in open {
-            faults.push(format!(
-                "listen: {} is not a loopback address, and tenant `{name}` has no key; hint: make one with `hostelry \
-                 keys new {name}`, or listen on 127.0.0.1",
-                config.listen
-            ));
-        }
-    }
-    if config.server.concurrent_turns > TURNS_MAX {
-        faults.push(format!("server.concurrent-turns: more than {TURNS_MAX}, which is what one process has room for"));
-    }
-    for (name, tenant) in config.tenants.iter().filter(|(_, tenant)| tenant.limits.memory > MEMORY_MAX) {
-        let memory = tenant.limits.memory;
-        faults.push(format!("limits.memory: {memory} bytes for tenant `{name}`; a guest can address 4GiB"));
-    }
-    for (name, tenant) in &config.tenants {
-        for pattern in tenant.tools.iter().filter(|pattern| !tools::is_known(pattern)) {
-            let all = tools::paths().join(", ");
-            faults.push(format!(
-                "tenants.{name}.tools: {pattern:?} is no tool; there are {all}, and `*` stands for any text"
-            ));
-        }
-        let host = |entry: &&String| entry.is_empty() || entry.contains(|c: char| c == '/' || c.is_whitespace());
-        for entry in tenant.http.iter().filter(host) {
-            faults.push(format!("tenants.{name}.http: {entry:?} is no host; write it like \"images.example.com\""));
-        }
-    }
-    for (key, folder) in [("plugins", &config.plugins), ("data", &config.data)] {
-        if folder.as_os_str().is_empty() {
-            faults.push(format!("{key}: names no folder"));
-        }
-    }
-    if let Some(admin) = config.admin_listen.filter(|admin| !admin.ip().is_loopback()) {
-        faults.push(format!("admin-listen: {admin} is not a loopback address"));
-    }
-    faults
+    /// Told when there is a new configuration.
+    news: Arc<Notify>,
 }
 
 impl Server {
@@ -94,7 +57,14 @@ impl Server {
         let admin_listener = config.admin_listen.map(bind).transpose()?;
         std::fs::create_dir_all(&config.plugins)
             .with_context(|| format!("cannot make the plugins folder {}", config.plugins.display()))?;
-        let store = Store::open(&config.data, &config.sessions)?;
+        let metrics = Metrics::new();
+        let store = Store::open(&config.data, &config.sessions, &metrics)?;
+        let records = RecordsConfig {
+            failures_per_agent: config.failures.per_agent,
+            failures_per_tenant: config.failures.per_tenant,
+            usage_days: config.usage.days,
+        };
+        let records = Records::open(&config.data, &records)?;
         let engine = Engine::new(&config).map_err(anyhow::Error::from).context("cannot start the engine")?;
         let engine = engine.with_cache(&config.data.join("code")).context("cannot keep compiled code")?;
         let registry = Registry::default();
@@ -102,19 +72,35 @@ impl Server {
         let mut watcher = Watcher::new(&config.plugins, names, &config.reload, &engine, &registry);
         watcher.load().await;
 
-        let guests = guests.handle().context("the guests' threads have ended")?.clone();
-        let http = image::client().context("cannot make an HTTP client")?;
+        let access = Arc::new(ArcSwap::from_pointee(Tenants::new(&config.tenants)));
+        let admission = Admission::new(config.server.concurrent_turns, metrics.clone(), records.clone());
+        let settings = Arc::new(ArcSwap::from_pointee(config));
+        let keep_text = {
+            let settings = Arc::clone(&settings);
+            Box::new(move || settings.load().failures.text)
+        };
+        let turns = Turns::new(Parts {
+            lanes: guests.lanes().clone(),
+            store: store.clone(),
+            records: records.clone(),
+            metrics: metrics.clone(),
+            http: image::client().context("cannot make an HTTP client")?,
+            keep_text,
+        });
         let lobby = Arc::new(Lobby {
-            tenants: Tenants::new(&config.tenants),
+            settings,
+            access,
             registry,
-            turns: Turns::new(guests, store.clone(), http),
-            admission: Admission::new(config.server.concurrent_turns),
+            turns,
+            admission,
             draining: CancellationToken::new(),
             connections: TaskTracker::new(),
-            config: Arc::new(config),
+            metrics,
+            records,
         });
-        let (address, metrics) = (listener.local_addr()?, Metrics::new());
+        let address = listener.local_addr()?;
         let stop = CancellationToken::new();
+        let news = Arc::new(Notify::new());
         let mut tasks = Vec::new();
 
         let (handle, admin_handle) = (Handle::new(), Handle::new());
@@ -127,7 +113,7 @@ impl Server {
         tasks.push(tokio::spawn(watcher.run(stop.clone())));
         let routes = protocols::routes().with_state(Arc::clone(&lobby)).merge(health::routes(&lobby, store.clone()));
         tasks.push(serve(&lobby, listener, handle.clone(), routes)?);
-        Ok(Self { address, metrics, lobby, store, handle, admin_handle, stop, tasks })
+        Ok(Self { address, lobby, store, handle, admin_handle, stop, tasks, news })
     }
 
     /// Where clients connect.
@@ -137,7 +123,7 @@ impl Server {
 
     /// What it counts.
     pub fn metrics(&self) -> &Metrics {
-        &self.metrics
+        &self.lobby.metrics
     }
 
     /// Which agents are live.
@@ -148,7 +134,7 @@ impl Server {
     /// Goes down: no new turns, running ones to their end or their bound, every stream to its last byte.
     pub async fn stop(self) {
         self.lobby.draining.cancel();
-        self.lobby.turns.drain(self.lobby.config.server.drain).await;
+        self.lobby.turns.drain(self.lobby.config().server.drain).await;
         self.lobby.connections.close();
         if tokio::time::timeout(LAST_BYTES, self.lobby.connections.wait()).await.is_err() {
             tracing::warn!(connections = self.lobby.connections.len(), "connections still open; cutting them");
@@ -162,6 +148,7 @@ impl Server {
                 tracing::debug!("a listener did not end in time");
             }
         }
+        self.lobby.records.close().await;
         self.store.close().await;
     }
 }
@@ -179,13 +166,13 @@ fn serve(
     handle: Handle<std::net::SocketAddr>,
     routes: Router,
 ) -> anyhow::Result<JoinHandle<()>> {
-    let limits = &lobby.config.server;
+    let request_time = lobby.config().server.request_time;
     let mut server = axum_server::from_tcp(listener)?
         .handle(handle)
-        .first_request_timeout(limits.request_time)
+        .first_request_timeout(request_time)
         .accept_error_handler(|_, error| tracing::warn!("cannot accept a connection: {error}"))
-        .acceptor(Door::new(limits));
-    server.http_builder().http1().header_read_timeout(limits.request_time).max_buf_size(HEAD_MAX);
+        .acceptor(Door::new(&lobby.settings, &lobby.metrics));
+    server.http_builder().http1().header_read_timeout(request_time).max_buf_size(HEAD_MAX);
     let routes = routes.fallback(health::not_found);
     Ok(tokio::spawn(async move {
         if let Err(error) = server.serve(routes.into_make_service()).await {

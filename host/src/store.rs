@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use arc_swap::ArcSwap;
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
@@ -23,6 +24,7 @@ use crate::{
     bindings::types::{Content, Message, Role},
     config::SessionConfig,
     ids::SessionKey,
+    metrics::Metrics,
 };
 
 mod facts;
@@ -84,7 +86,14 @@ pub struct Recall {
 #[derive(Clone)]
 pub struct Store {
     jobs: mpsc::Sender<Job>,
-    config: Arc<SessionConfig>,
+    bounds: Arc<ArcSwap<Bounds>>,
+}
+
+/// What may be kept, and what counts it when more is wanted.
+#[derive(Debug)]
+struct Bounds {
+    config: SessionConfig,
+    metrics: Metrics,
 }
 
 impl fmt::Debug for Store {
@@ -108,16 +117,22 @@ impl From<&SessionKey> for Session {
 
 impl Store {
     /// Opens `sessions.db` in the folder `dir`, making both if they are not there, and starts its thread.
-    pub fn open(dir: &Path, config: &SessionConfig) -> Result<Self, StoreError> {
+    pub fn open(dir: &Path, config: &SessionConfig, metrics: &Metrics) -> Result<Self, StoreError> {
         let db = open::open(dir)?;
-        let config = Arc::new(config.clone());
+        let bounds = Bounds { config: config.clone(), metrics: metrics.clone() };
+        let bounds = Arc::new(ArcSwap::from_pointee(bounds));
         let (jobs, waiting) = mpsc::channel(QUEUE);
         let clock = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(StoreError::Thread)?;
-        let bounds = Arc::clone(&config);
-        let serve = move || clock.block_on(thread::serve(db, &bounds, waiting));
+        let swept = Arc::clone(&bounds);
+        let serve = move || clock.block_on(thread::serve(db, &swept, waiting));
         // Not joined: `close` hears from the thread when all is written.
         std::thread::Builder::new().name("store".to_owned()).spawn(serve).map_err(StoreError::Thread)?;
-        Ok(Self { jobs, config })
+        Ok(Self { jobs, bounds })
+    }
+
+    /// Keeps what this configuration says from now on.
+    pub fn configure(&self, config: &SessionConfig) {
+        self.bounds.rcu(|bounds| Bounds { config: config.clone(), metrics: bounds.metrics.clone() });
     }
 
     /// Writes what waits and ends the thread. What is asked afterwards is not done.
@@ -144,19 +159,19 @@ impl Store {
     ) {
         let beginning = Beginning {
             turn: turn_id.to_owned(),
-            input: keep::fit(input.iter(), self.config.bytes),
+            input: keep::fit(input.iter(), self.bounds.load().config.bytes),
             facts: facts::bounded(facts),
         };
-        let (config, session) = (Arc::clone(&self.config), Session::from(session));
-        self.tell(move |db| turns::begin(db, &config, &session, &beginning)).await;
+        let (bounds, session) = (self.bounds.load_full(), Session::from(session));
+        self.tell(move |db| turns::begin(db, &bounds, &session, &beginning)).await;
     }
 
     /// Records what the agent said in a turn.
     pub async fn answer(&self, session: &SessionKey, turn_id: &str, text: String) {
         let answer = Message { role: Role::Agent, content: Content::Text(text) };
-        let said = keep::fit([answer].iter(), self.config.bytes);
-        let (config, session, turn) = (Arc::clone(&self.config), Session::from(session), turn_id.to_owned());
-        self.tell(move |db| turns::answer(db, &config, &session, &turn, &said)).await;
+        let said = keep::fit([answer].iter(), self.bounds.load().config.bytes);
+        let (bounds, session, turn) = (self.bounds.load_full(), Session::from(session), turn_id.to_owned());
+        self.tell(move |db| turns::answer(db, &bounds, &session, &turn, &said)).await;
     }
 
     /// Everything that is kept of the session's turns that began before this one, whether or not they have ended.
@@ -168,8 +183,8 @@ impl Store {
     /// Writes a file of the session's workspace, in place of the one that has this path.
     pub async fn file_write(&self, session: &SessionKey, path: String, content: String) -> Result<(), FileError> {
         files::check(&path, &content)?;
-        let (config, session) = (Arc::clone(&self.config), Session::from(session));
-        let write = move |db: &Connection| files::write(db, &config, &session, &path, &content);
+        let (bounds, session) = (self.bounds.load_full(), Session::from(session));
+        let write = move |db: &Connection| files::write(db, &bounds, &session, &path, &content);
         self.ask(true, write).await.unwrap_or(Err(FileError::Failed))
     }
 

@@ -16,6 +16,11 @@ pub fn pieces(text: &str, max: usize) -> impl Iterator<Item = &str> {
     })
 }
 
+/// `text` with the number of a failure's record behind it, by which its author finds what went wrong.
+pub fn numbered(text: &str, number: Option<&str>) -> String {
+    number.map_or_else(|| text.to_owned(), |number| format!("{text} [{number}]"))
+}
+
 /// `text` with its control characters made visible, so that a line of a log stays one line and a terminal obeys
 /// nothing in it.
 pub fn visible(text: &str) -> String {

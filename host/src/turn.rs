@@ -7,24 +7,28 @@
 use std::{collections::BTreeMap, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::FutureExt as _;
-use tokio::{runtime::Handle, time::Instant};
+use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::Instrument as _;
 
 use crate::{
     admission::Permit,
-    bindings::types::{Message, Request},
-    capabilities::{TurnCtx, TurnState, tools::ToolBox},
+    bindings::types::{Content, Message, Request},
+    capabilities::{Tally, TurnCtx, TurnState, tools::ToolBox},
     config::Limits,
     ids::{self, SessionKey},
-    runtime::{CompiledAgent, GuestFault, Meter, instance},
+    metrics::Metrics,
+    records::{Cause, Records, TurnRecord, Wreck},
+    runtime::{CompiledAgent, Lanes, Meter, instance},
     script::{Encode, Failure, Outbox, Outcome, Reader, outbox},
     store::Store,
     tenants::Tenant,
 };
 
-/// The longest text of an agent's own error that is shown, in bytes.
-pub const SAID_MAX: usize = 2 * 1024;
+mod end;
+
+use end::End;
+pub use end::SAID_MAX;
 
 /// How long a turn's end may wait for the store, which only takes note and waits for no disk.
 const STORE_WAIT: Duration = Duration::from_secs(1);
@@ -45,12 +49,30 @@ pub struct Order {
     pub facts: BTreeMap<String, String>,
     /// Whether the client is a device that takes commands.
     pub device: bool,
+    /// The protocol's name, for what is counted. No guest hears of it.
+    pub protocol: &'static str,
     /// The endpoint's own bound on the turn's time, if it has one.
     pub turn_time: Option<Duration>,
     /// How the client is shown the turn.
     pub encoder: Box<dyn Encode>,
     /// The right to run it.
     pub permit: Permit,
+}
+
+/// What turns are made of, the same for all.
+pub struct Parts {
+    /// Where they run.
+    pub lanes: Lanes,
+    /// What the host remembers of conversations.
+    pub store: Store,
+    /// What is known of turns once they have ended.
+    pub records: Records,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// What the host fetches with.
+    pub http: reqwest::Client,
+    /// Whether crash cards hold what was said; asked at each turn's start.
+    pub keep_text: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
 /// Where turns run. Cloning is shallow.
@@ -60,37 +82,16 @@ pub struct Turns {
 }
 
 struct Shared {
-    guests: Handle,
-    store: Store,
-    http: reqwest::Client,
+    parts: Parts,
     tasks: TaskTracker,
     /// Cancelled when the turns that still run must end.
     cut: CancellationToken,
 }
 
-/// Why a turn ended, for the log.
-#[derive(Debug, thiserror::Error)]
-enum End {
-    #[error("answered")]
-    Answered,
-    #[error("the agent said: {0}")]
-    Said(String),
-    #[error(transparent)]
-    Guest(GuestFault),
-    #[error("turn-time: the turn took longer than {0:?}")]
-    TurnTime(Duration),
-    #[error("the client left")]
-    ClientLeft,
-    #[error("the host is shutting down")]
-    ShuttingDown,
-    #[error("a host function panicked")]
-    Panicked,
-}
-
 impl Turns {
-    /// Turns on the threads of `guests`, remembering sessions in `store`, fetching with `http`.
-    pub fn new(guests: Handle, store: Store, http: reqwest::Client) -> Self {
-        let shared = Shared { guests, store, http, tasks: TaskTracker::new(), cut: CancellationToken::new() };
+    /// Turns of these parts.
+    pub fn new(parts: Parts) -> Self {
+        let shared = Shared { parts, tasks: TaskTracker::new(), cut: CancellationToken::new() };
         Self { shared: Arc::new(shared) }
     }
 
@@ -101,17 +102,21 @@ impl Turns {
 
     /// Begins a turn. Dropping the reader ends it.
     pub fn start(&self, order: Order) -> Reader {
-        let Order { agent, tenant, session, user, input, facts, device, turn_time, encoder, permit } = order;
+        let Order { agent, tenant, session, user, input, facts, device, protocol, turn_time, encoder, permit } = order;
         let (outbox, reader) = outbox(encoder);
         let limits = agent
             .config
             .limits
             .as_ref()
             .map_or_else(|| tenant.config.limits.clone(), |asked| asked.within(&tenant.config.limits));
+        let meter = Arc::new(Meter::new(limits.cpu_time, Arc::clone(&tenant.account.share)));
+        let text = (self.shared.parts.keep_text)().then(|| texts(&input));
         let turn = Turn {
             id: ids::turn_id(),
             time: turn_time.map_or(limits.turn_time, |bound| bound.min(limits.turn_time)),
             tools: ToolBox::new(&tenant.config, &agent.config, device),
+            protocol,
+            text,
             limits,
             agent,
             session,
@@ -119,6 +124,8 @@ impl Turns {
             input,
             facts,
             outbox,
+            meter: Arc::clone(&meter),
+            began: Instant::now(),
         };
         let span = tracing::info_span!(
             "turn",
@@ -129,7 +136,7 @@ impl Turns {
         );
         let shared = Arc::clone(&self.shared);
         let task = async move { turn.run(&shared, permit).await };
-        self.shared.tasks.spawn_on(task.instrument(span), &self.shared.guests);
+        self.shared.parts.lanes.spawn(&meter, self.shared.tasks.track_future(task.instrument(span)));
         reader
     }
 
@@ -144,6 +151,15 @@ impl Turns {
     }
 }
 
+/// What the user said, as far as it is text.
+fn texts(input: &[Message]) -> String {
+    let texts = input.iter().filter_map(|message| match &message.content {
+        Content::Text(text) => Some(text.as_str()),
+        Content::Image(_) | Content::File(_) => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
 /// A turn that runs.
 struct Turn {
     id: String,
@@ -155,14 +171,22 @@ struct Turn {
     tools: ToolBox,
     limits: Limits,
     time: Duration,
+    protocol: &'static str,
+    /// What the user said, where crash cards hold it.
+    text: Option<String>,
     outbox: Outbox,
+    meter: Arc<Meter>,
+    began: Instant,
 }
 
 impl Turn {
     async fn run(self, shared: &Shared, permit: Permit) {
-        let began = Instant::now();
-        let Self { id, agent, session, user, input, facts, tools, limits, time, outbox } = self;
-        if tokio::time::timeout(STORE_WAIT, shared.store.begin(&session, &id, &input, &facts)).await.is_err() {
+        let Self { id, agent, session, user, input, facts, tools, limits, time, protocol, text, outbox, meter, began } =
+            self;
+        // Whatever happens below, a panic of ours included, the stream ends.
+        let ending = Ending(outbox.clone());
+        let Parts { store, records, metrics, http, .. } = &shared.parts;
+        if tokio::time::timeout(STORE_WAIT, store.begin(&session, &id, &input, &facts)).await.is_err() {
             tracing::error!("the store does not answer; what the user said is not kept");
         }
         let request = Request { session_id: session.conversation.clone(), turn_id: id.clone(), user_id: user, input };
@@ -171,11 +195,11 @@ impl Turn {
             session: session.clone(),
             facts,
             tools,
-            store: shared.store.clone(),
-            http: shared.http.clone(),
+            store: store.clone(),
+            http: http.clone(),
         };
-        let meter = Arc::new(Meter::new(limits.cpu_time));
-        let state = TurnState::new(ctx, outbox.clone(), limits);
+        let tally = Arc::new(Tally::default());
+        let state = TurnState::new(ctx, outbox.clone(), limits, &tally);
         let guest = AssertUnwindSafe(instance::run(&agent, state, request, &meter)).catch_unwind();
         let end = tokio::select! {
             biased;
@@ -184,7 +208,7 @@ impl Turn {
             guest = tokio::time::timeout(time, guest) => match guest {
                 Err(_) => End::TurnTime(time),
                 Ok(Err(_)) => End::Panicked,
-                Ok(Ok(Err(fault))) => End::Guest(fault),
+                Ok(Ok(Err(fallen))) => End::Guest(fallen),
                 Ok(Ok(Ok(Err(said)))) => End::Said(said),
                 Ok(Ok(Ok(Ok(())))) => End::Answered,
             },
@@ -194,48 +218,64 @@ impl Turn {
             End::Said(_) | End::Guest(_) if outbox.is_gone() => End::ClientLeft,
             end => end,
         };
-        // What the next turn needs of this one comes before the last frame: a client may speak again as soon as it sees
-        // that. A store that hangs holds nobody up.
+        // What the next turn needs of this one, and its bill, come before the last frame: a client may speak again as soon
+        // as it sees that. A store that hangs holds nobody up.
         let answer = outbox.take_answer();
+        let text = text.map(|said| format!("user: {said}\nagent: {answer}"));
         if !answer.is_empty() {
-            let kept = tokio::time::timeout(STORE_WAIT, shared.store.answer(&session, &id, answer)).await;
+            let kept = tokio::time::timeout(STORE_WAIT, store.answer(&session, &id, answer)).await;
             if kept.is_err() {
                 tracing::error!("the store does not answer; what the agent said is not kept");
             }
         }
+        let record = TurnRecord {
+            id,
+            agent: agent.id.clone(),
+            version: agent.version.clone(),
+            protocol,
+            at: jiff::Timestamp::now(),
+            took: began.elapsed(),
+            cpu: meter.used(),
+            memory: tally.memory(),
+            events: tally.events(),
+            output: tally.output(),
+            tool_calls: tally.tool_calls(),
+            cause: end.cause(),
+        };
+        if let Cause::Limit(limit) = record.cause {
+            tally.strike(limit);
+        }
+        let limits = tally.struck();
+        metrics.turn_ended(&record, &limits);
+        if let Some(first) = outbox.first_frame() {
+            metrics.first_event(protocol, first.saturating_duration_since(began));
+        }
+        end.log(&record);
+        let outcome = end.outcome(&record.id);
+        let wreck = record.cause.is_failure().then(|| Wreck {
+            detail: end.to_string(),
+            backtrace: end.backtrace(),
+            events: tally.last_events(),
+            calls: tally.last_calls(),
+            limits,
+            text,
+        });
+        records.turn_ended(&record, wreck);
         drop(permit);
-        outbox.finish(&end.outcome());
-        end.log(began.elapsed(), meter.used());
+        outbox.finish(&outcome);
+        drop(ending);
     }
 }
 
-impl End {
-    fn outcome(&self) -> Outcome {
-        match self {
-            Self::Answered => Outcome::Done,
-            Self::Said(text) if !text.trim().is_empty() => {
-                Outcome::Failed(Failure::Said(crate::text::head(text, SAID_MAX).to_owned()))
-            }
-            Self::ShuttingDown => Outcome::Failed(Failure::ShuttingDown),
-            Self::Said(_) | Self::Guest(_) | Self::TurnTime(_) | Self::ClientLeft | Self::Panicked => {
-                Outcome::Failed(Failure::General)
-            }
-        }
-    }
+/// Ends a turn's stream when it is dropped, if nothing else has.
+struct Ending(Outbox);
 
-    /// One line a turn. A guest's own fault is the agent author's to mend, not the operator's: a warning.
-    fn log(&self, took: Duration, cpu: Duration) {
-        let (took_ms, cpu_ms) = (took.as_millis(), cpu.as_millis());
-        match self {
-            Self::Answered => tracing::debug!(took_ms, cpu_ms, "turn answered"),
-            Self::ClientLeft => tracing::info!(took_ms, cpu_ms, "turn ended: the client left"),
-            Self::Panicked => tracing::error!(took_ms, cpu_ms, "turn failed: {self}"),
-            Self::Said(text) => {
-                tracing::warn!(took_ms, cpu_ms, "turn failed: the agent said: {}", crate::text::visible(text));
-            }
-            Self::Guest(_) | Self::TurnTime(_) | Self::ShuttingDown => {
-                tracing::warn!(took_ms, cpu_ms, "turn failed: {self}");
-            }
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let finish = || self.0.finish(&Outcome::Failed(Failure::General(None)));
+        // An encoder that panicked once may do so again, which while unwinding would end the process.
+        if std::panic::catch_unwind(AssertUnwindSafe(finish)).is_err() {
+            tracing::error!("a turn's stream could not be ended");
         }
     }
 }

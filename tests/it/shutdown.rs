@@ -11,7 +11,7 @@ use tokio::{
 use crate::support::{
     guests,
     host::{Host, SOON, Setup},
-    turn::{Ask, ask},
+    turn::{APOLOGY, Ask, ask},
 };
 
 /// How long the way down may take on a busy machine where nothing is to be waited for.
@@ -49,9 +49,10 @@ async fn a_turn_that_outlasts_the_drain_is_cut_with_a_well_formed_end() {
     let silent = Ask::agent(&host, "sleeper").text("x").open().await;
     let began = Instant::now();
     host.signal("TERM");
-    talking.rest().await.assert_apology("begin");
-    spinning.rest().await.assert_apology("");
-    silent.rest().await.assert_apology("");
+    for (running, before) in [(talking, "begin"), (spinning, ""), (silent, "")] {
+        let answer = running.rest().await;
+        assert_eq!((answer.text, answer.number), (format!("{before}{APOLOGY}"), None));
+    }
     host.logged_times("turn failed: the host is shutting down", 3).await;
     ends_clean(host).await;
     assert!(began.elapsed() < QUICK, "{:?}", began.elapsed());

@@ -6,17 +6,28 @@ use crate::{
         host::Host,
         types::{EmitError, Event, Output, ToolError},
     },
-    script::EmitFault,
+    limit::Limit,
+    script::{EmitFault, Refusal},
 };
 
 impl Host for TurnState {
     async fn emit_event(&mut self, event: Event) -> wasmtime::Result<Result<(), EmitError>> {
-        if let Err(limit) = self.count(&event) {
-            return Ok(Err(EmitError::Refused(limit)));
+        let bytes = text_bytes(&event);
+        if let Err((limit, why)) = self.count(bytes) {
+            self.tally.strike(limit);
+            self.tally.emitted(&event, bytes, limit.name());
+            return Ok(Err(EmitError::Refused(why)));
         }
-        Ok(self.outbox.emit(&event).await.map_err(|fault| match fault {
+        let emitted = self.outbox.emit(&event).await;
+        let outcome = match &emitted {
+            Ok(()) => "taken",
+            Err(EmitFault::Closed) => "closed",
+            Err(EmitFault::Refused(_)) => "refused",
+        };
+        self.tally.emitted(&event, bytes, outcome);
+        Ok(emitted.map_err(|fault| match fault {
             EmitFault::Closed => EmitError::Closed,
-            EmitFault::Refused(refusal) => EmitError::Refused(refusal.0),
+            EmitFault::Refused(refusal) => EmitError::Refused(self.told(refusal)),
         }))
     }
 
@@ -27,18 +38,27 @@ impl Host for TurnState {
 
 impl TurnState {
     /// Counts an event and its text; says which limit it would pass.
-    fn count(&mut self, event: &Event) -> Result<(), String> {
-        let Self { limits, events, output, .. } = self;
+    fn count(&mut self, bytes: usize) -> Result<(), (Limit, String)> {
+        let Self { limits, events, output, tally, .. } = self;
         if *events >= limits.events {
-            return Err(format!("events: a turn may emit {}", limits.events));
+            return Err((Limit::Events, format!("events: a turn may emit {}", limits.events)));
         }
-        let bytes = output.saturating_add(text_bytes(event));
-        if bytes > limits.output {
-            return Err(format!("output: a turn may show {} bytes of text", limits.output));
+        let sum = output.saturating_add(bytes);
+        if sum > limits.output {
+            return Err((Limit::Output, format!("output: a turn may show {} bytes of text", limits.output)));
         }
         *events += 1;
-        *output = bytes;
+        *output = sum;
+        tally.event(bytes);
         Ok(())
+    }
+
+    /// A refusal's words; the bound that it names is noted.
+    pub(super) fn told(&self, refusal: Refusal) -> String {
+        if let Some(limit) = refusal.limit {
+            self.tally.strike(limit);
+        }
+        refusal.why
     }
 }
 

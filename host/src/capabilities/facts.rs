@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use tokio::time::Instant;
+
 use super::TurnState;
 use crate::bindings::{
     turn::Host,
@@ -13,7 +15,10 @@ const NOW: &str = "now";
 
 impl Host for TurnState {
     async fn history(&mut self, max: u32) -> wasmtime::Result<Vec<Message>> {
-        Ok(Self::history(self, max).await)
+        let began = Instant::now();
+        let history = Self::history(self, max).await;
+        self.tally.called("history".to_owned(), "ok", began.elapsed());
+        Ok(history)
     }
 
     async fn tools(&mut self) -> wasmtime::Result<Vec<Tool>> {

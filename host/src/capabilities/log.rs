@@ -10,9 +10,10 @@ use wasmtime_wasi::{
     p2::{OutputStream, Pollable, StreamResult},
 };
 
-use super::TurnState;
+use super::{Tally, TurnState};
 use crate::{
     bindings::log::{Host, Level},
+    limit::Limit,
     text,
 };
 
@@ -29,6 +30,7 @@ const WRITE_MAX: usize = 64 * 1024;
 #[derive(Clone, Debug)]
 pub struct GuestLog {
     shared: Arc<Mutex<Budget>>,
+    tally: Arc<Tally>,
 }
 
 #[derive(Debug)]
@@ -49,8 +51,9 @@ enum Source {
 
 impl GuestLog {
     /// A log of at most `limit` bytes.
-    pub fn new(limit: usize) -> Self {
-        Self { shared: Arc::new(Mutex::new(Budget { left: limit, limit, said: false })) }
+    pub fn new(limit: usize, tally: &Arc<Tally>) -> Self {
+        let budget = Budget { left: limit, limit, said: false };
+        Self { shared: Arc::new(Mutex::new(budget)), tally: Arc::clone(tally) }
     }
 
     /// The stream behind standard output.
@@ -87,6 +90,7 @@ impl GuestLog {
             return true;
         }
         if !std::mem::replace(&mut budget.said, true) {
+            self.tally.strike(Limit::Log);
             tracing::warn!(target: "guest", "log: this turn logged {} bytes; the rest is dropped", budget.limit);
         }
         budget.left = 0;
@@ -197,10 +201,12 @@ mod tests {
 
     #[test]
     fn a_log_takes_what_its_budget_holds_and_no_more() {
-        let log = GuestLog::new(2 * (LINE_COST + 4));
+        let tally = Arc::new(Tally::default());
+        let log = GuestLog::new(2 * (LINE_COST + 4), &tally);
         assert!(log.take(4));
         assert!(log.take(4));
         assert!(!log.take(0), "each line costs more than its bytes");
         assert!(!log.take(0), "and what is over stays over");
+        assert_eq!(tally.struck(), [Limit::Log]);
     }
 }

@@ -4,12 +4,14 @@
 use std::sync::LazyLock;
 
 use serde_json::Value;
+use tokio::time::Instant;
 
 use self::schema::{Schema, ToolSpec};
 use super::TurnState;
 use crate::{
     bindings::types::{Tool, ToolError},
     config::{AgentConfig, TenantConfig},
+    limit::Limit,
     script::{self, EmitFault},
 };
 
@@ -140,27 +142,47 @@ pub(super) async fn call(state: &mut TurnState, name: &str, args: &str) -> Resul
         return Err(ToolError::Unknown(format!("`{shown}` is no tool's name: those match [A-Za-z0-9_-]{{1,64}}")));
     }
     if state.tool_calls >= state.limits.tool_calls {
+        state.tally.strike(Limit::ToolCalls);
         return Err(ToolError::Denied(format!("tool-calls: a turn may call {} tools", state.limits.tool_calls)));
     }
     state.tool_calls += 1;
+    state.tally.tool_call();
     let object = script::args::object(args);
     let shown = object.as_deref().unwrap_or("{}");
     // Shown at the start and at the end.
     let output = state.output.saturating_add(2 * (name.len() + shown.len()));
     if output > state.limits.output {
+        state.tally.strike(Limit::Output);
         return Err(ToolError::Denied(format!("output: a turn may show {} bytes of text", state.limits.output)));
     }
+    state.tally.shown(output.saturating_sub(state.output));
     state.output = output;
     let pair = state.outbox.tool_start(name, shown).await.map_err(|fault| match fault {
         EmitFault::Closed => ToolError::Failed("the client is gone".to_owned()),
-        EmitFault::Refused(refusal) => ToolError::Denied(refusal.0),
+        EmitFault::Refused(refusal) => ToolError::Denied(state.told(refusal)),
     })?;
     let time = state.limits.tool_time;
+    let began = Instant::now();
     let result = match object {
-        Ok(_) => tokio::time::timeout(time, run(state, name, args)).await.unwrap_or(Err(ToolError::Timeout)),
+        Ok(_) => tokio::time::timeout(time, run(state, name, args)).await.unwrap_or_else(|_| {
+            state.tally.strike(Limit::ToolTime);
+            Err(ToolError::Timeout)
+        }),
         Err(why) => Err(ToolError::InvalidArgs(format!("args: {why}"))),
     };
+    let result = result.and_then(|answer| {
+        let most = state.limits.tool_result;
+        if answer.len() <= most {
+            return Ok(answer);
+        }
+        state.tally.strike(Limit::ToolResult);
+        Err(ToolError::Failed(format!("tool-result: the answer has {} bytes; a turn may take {most}", answer.len())))
+    });
     state.outbox.tool_end(pair);
+    // A name that nobody gave the guest may be anything that it was told.
+    let known = ENTRIES.iter().any(|entry| entry.spec.name == name);
+    let call = if known { format!("call-tool {name}") } else { "call-tool".to_owned() };
+    state.tally.called(call, outcome(&result), began.elapsed());
     tracing::debug!(tool = name, outcome = outcome(&result), "tool called");
     result
 }
@@ -179,7 +201,7 @@ async fn run(state: &mut TurnState, name: &str, args: &str) -> Result<String, To
         }
         Group::Workspace => {
             let work_dir = state.fact("work-dir").await;
-            workspace::run(name, &args, &state.ctx.session, work_dir.as_deref(), &state.ctx.store).await?
+            workspace::run(name, &args, &state.ctx, work_dir.as_deref(), &state.tally).await?
         }
         Group::Http => image::run(&args, &state.ctx.tools.hosts, &state.ctx.http).await?,
     };

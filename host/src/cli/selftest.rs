@@ -146,8 +146,8 @@ fn descriptors() -> Option<u64> {
 
 fn attack(plan: Plan) -> anyhow::Result<Vec<Row>> {
     serve::take_descriptors();
-    let threads = GuestThreads::start()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("io").build()?;
+    let threads = GuestThreads::start(runtime.handle())?;
     let shown = std::io::stderr().is_terminal();
     let told = move |row: &Row| {
         if shown {

@@ -1,4 +1,5 @@
-//! `hostelry serve`: from flags and a file to a server that runs until it is told to stop.
+//! `hostelry serve`: from flags and a file to a server that runs until it is told to stop, and takes the file anew when it
+//! has changed.
 
 use std::path::{Path, PathBuf};
 
@@ -13,11 +14,16 @@ use crate::{
     telemetry,
 };
 
+mod watched;
+
+use watched::Watched;
+
 /// The file that is read if it is there and none is named.
 const CONFIG: &str = "hostelry.toml";
 
 /// Serves until a signal.
 pub(super) fn run(args: &ServeArgs) -> Exit {
+    let watched = Watched::new(&file(args));
     let config = match configure(args) {
         Ok(config) => config,
         Err(faults) => {
@@ -28,7 +34,7 @@ pub(super) fn run(args: &ServeArgs) -> Exit {
         }
     };
     telemetry::start(&args.log_level);
-    match serve(config) {
+    match serve(args, config, watched) {
         Ok(()) => Exit::Clean,
         Err(error) => {
             tracing::error!("{error:#}");
@@ -47,6 +53,11 @@ pub(super) fn flags(config: Option<&PathBuf>) -> ServeArgs {
         data: None,
         log_level: String::new(),
     }
+}
+
+/// The configuration's file, whether it is there or not.
+fn file(args: &ServeArgs) -> PathBuf {
+    args.config.clone().unwrap_or_else(|| PathBuf::from(CONFIG))
 }
 
 /// The file's words, then the flags', then what must hold of both.
@@ -77,12 +88,13 @@ pub(super) fn take_descriptors() {
     }
 }
 
-fn serve(config: Config) -> anyhow::Result<()> {
+fn serve(args: &ServeArgs, config: Config, mut watched: Watched) -> anyhow::Result<()> {
     take_descriptors();
-    let guests = GuestThreads::start()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("io").build()?;
+    let guests = GuestThreads::start(runtime.handle())?;
     let result = runtime.block_on(async {
         let mut interrupts = signal(SignalKind::interrupt())?;
+        let mut hangups = signal(SignalKind::hangup())?;
         let mut terminations = signal(SignalKind::terminate())?;
         let mut told = async || {
             tokio::select! {
@@ -97,7 +109,13 @@ fn serve(config: Config) -> anyhow::Result<()> {
                 return Ok(());
             }
         };
-        let signal = told().await;
+        let signal = loop {
+            tokio::select! {
+                signal = told() => break signal,
+                _ = hangups.recv() => reload(&server, args, watched.path()),
+                () = watched.changed() => reload(&server, args, watched.path()),
+            }
+        };
         tracing::info!(signal, "shutting down; a second signal ends at once");
         tokio::select! {
             () = server.stop() => tracing::info!("stopped"),
@@ -108,4 +126,23 @@ fn serve(config: Config) -> anyhow::Result<()> {
     // Not waited for: what should have ended has, and a second signal waits for nothing.
     runtime.shutdown_background();
     result
+}
+
+/// Reads the configuration anew and applies it, or says what is wrong with it and leaves the old one.
+fn reload(server: &Server, args: &ServeArgs, path: &Path) {
+    let applied = configure(args).inspect_err(|_| server.refused()).and_then(|config| server.apply(config));
+    match applied {
+        Ok(waiting) => {
+            tracing::info!(file = %path.display(), "new configuration applied");
+            if !waiting.is_empty() {
+                tracing::warn!("these keys changed too, and need a restart: {}", waiting.join(", "));
+            }
+        }
+        Err(faults) => {
+            for fault in &faults.0 {
+                tracing::error!("{fault}");
+            }
+            tracing::error!(faults = faults.0.len(), "the new configuration is refused; the old one stays");
+        }
+    }
 }

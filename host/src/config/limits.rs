@@ -23,6 +23,9 @@ pub struct Limits {
     pub tool_calls: u32,
     /// How long one tool call may take; then the guest gets `timeout`.
     pub tool_time: Duration,
+    /// Bytes of one tool's answer. A longer one is not handed to the guest, which is told so. 16 MiB holds the largest
+    /// image that is fetched, in the form in which it is handed over.
+    pub tool_result: usize,
     /// Bytes that a guest may hand to the host in one call (list elements count too). Past it the guest is ended,
     /// because the engine stops while it copies. 1 MiB is sixteen times the largest frame; without it one call could
     /// make the host allocate a hundred times the guest's own memory.
@@ -56,6 +59,7 @@ impl Limits {
         output: usize::MAX,
         tool_calls: u32::MAX,
         tool_time: Duration::MAX,
+        tool_result: usize::MAX,
         host_call: usize::MAX,
         log: usize::MAX,
         handles: usize::MAX,
@@ -74,6 +78,7 @@ impl Default for Limits {
             output: 4 * 1024 * 1024,
             tool_calls: 64,
             tool_time: Duration::from_secs(30),
+            tool_result: 16 * 1024 * 1024,
             host_call: 1024 * 1024,
             log: 64 * 1024,
             handles: 1000,
@@ -93,6 +98,7 @@ impl Limits {
             output: self.output.min(other.output),
             tool_calls: self.tool_calls.min(other.tool_calls),
             tool_time: self.tool_time.min(other.tool_time),
+            tool_result: self.tool_result.min(other.tool_result),
             host_call: self.host_call.min(other.host_call),
             log: self.log.min(other.log),
             handles: self.handles.min(other.handles),

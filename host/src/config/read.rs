@@ -7,14 +7,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use toml::de::DeValue;
-
 use super::{
-    AgentConfig, Config, KeyConfig, Limits, LingzhuConfig, Markdown, MythraConfig, ReloadConfig, ServerConfig,
-    SessionConfig, TenantConfig, Texts,
+    AgentConfig, Config, FailureConfig, Limits, LingzhuConfig, Markdown, ModelConfig, MythraConfig, ReloadConfig,
+    ServerConfig, SessionConfig, TenantConfig, Texts, UsageConfig,
     section::{Page, Section},
 };
 use crate::ids;
+
+mod tenants;
+
+use tenants::{keys, tenants};
 
 /// Everything that is wrong with a file; never empty.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -53,13 +55,18 @@ fn whole(mut root: Section<'_, '_>, folder: &Path) -> Config {
     let config = Config {
         listen: root.parsed("listen", address).unwrap_or(defaults.listen),
         admin_listen: root.parsed("admin-listen", address),
+        admin_keys: keys(&mut root, "admin-keys"),
+        admin_hosts: root.texts("admin-hosts").unwrap_or_default(),
         plugins: path(root.text("plugins"), &defaults.plugins),
         data: path(root.text("data"), &defaults.data),
         tenants: match root.section("tenants") {
             Some(section) => tenants(section, &limits),
             None => defaults.tenants.into_iter().map(|(name, tenant)| (name, with(tenant, &limits))).collect(),
         },
+        models: root.section("models").map(|section| models(section, folder)).unwrap_or_default(),
         server: root.section("server").map_or(defaults.server, server),
+        failures: root.section("failures").map_or(defaults.failures, failures),
+        usage: root.section("usage").map_or(defaults.usage, usage),
         sessions: root.section("sessions").map_or(defaults.sessions, sessions),
         reload: root.section("reload").map_or(defaults.reload, reload),
         mythra: root.section("mythra").map_or(defaults.mythra, mythra),
@@ -67,6 +74,11 @@ fn whole(mut root: Section<'_, '_>, folder: &Path) -> Config {
     };
     if config.mythra.max_buffer < config.mythra.max_message {
         root.fault(0..0, "mythra.max-buffer", "smaller than mythra.max-message");
+    }
+    for (name, tenant) in &config.tenants {
+        for model in tenant.models.iter().filter(|model| !config.models.contains_key(*model)) {
+            root.fault(0..0, &format!("tenants.{name}.models"), &format!("there is no [models.{model}]"));
+        }
     }
     root.end();
     config
@@ -82,6 +94,7 @@ fn limits(mut section: Section<'_, '_>, base: &Limits) -> Limits {
         output: section.size("output", 1).unwrap_or(base.output),
         tool_calls: section.number("tool-calls", 0).unwrap_or(base.tool_calls),
         tool_time: section.duration("tool-time").unwrap_or(base.tool_time),
+        tool_result: section.size("tool-result", 1024).unwrap_or(base.tool_result),
         host_call: section.size("host-call", 1024).unwrap_or(base.host_call),
         log: section.size("log", 0).unwrap_or(base.log),
         handles: section.number("handles", 1).unwrap_or(base.handles),
@@ -95,81 +108,63 @@ fn with(mut tenant: TenantConfig, limits: &Limits) -> TenantConfig {
     tenant
 }
 
-fn tenants(mut section: Section<'_, '_>, base: &Limits) -> BTreeMap<String, TenantConfig> {
-    let mut tenants = BTreeMap::new();
-    for (name, entry) in section.sections() {
-        if !ids::is_name(&name) {
-            entry.fault(entry.span(), "", "a tenant's name matches [a-z0-9][a-z0-9-]{0,62}");
-        }
-        tenants.insert(name, tenant(entry, base));
-    }
-    tenants
-}
-
-fn tenant(mut section: Section<'_, '_>, base: &Limits) -> TenantConfig {
-    let tenant = TenantConfig {
-        keys: keys(&mut section),
-        limits: section.section("limits").map_or_else(|| base.clone(), |own| limits(own, base)),
-        concurrent_turns: section.number("concurrent-turns", 1).unwrap_or(TenantConfig::CONCURRENT_TURNS),
-        turns_per_minute: section.number("turns-per-minute", 1),
-        tools: section.texts("tools").unwrap_or_default(),
-        http: section.texts("http").unwrap_or_default(),
-    };
-    section.end();
-    tenant
-}
-
-/// A tenant's keys: each a digest, or a table of a digest and the agent that it opens.
-fn keys(section: &mut Section<'_, '_>) -> Vec<KeyConfig> {
-    let mut keys = Vec::new();
-    for (span, item) in section.list("keys").unwrap_or_default() {
-        let key = match item {
-            DeValue::String(text) => digest(&text).map(|digest| KeyConfig { digest, agent: None }),
-            table @ DeValue::Table(_) => {
-                let Some(mut entry) = section.enter("keys", span.clone(), table) else { continue };
-                let hash = entry.parsed("hash", digest);
-                let agent = entry.text("agent");
-                entry.end();
-                match hash {
-                    Some(digest) => Ok(KeyConfig { digest, agent }),
-                    None => Err("a key's table holds `hash` and, to bind it to one agent, `agent`".to_owned()),
-                }
-            }
-            _ => Err(digest("").err().unwrap_or_default()),
-        };
-        match key {
-            Ok(key) => keys.push(key),
-            Err(why) => section.fault(span, "keys", &why),
-        }
-    }
-    keys
-}
-
-/// The digest in `sha256:…`.
-fn digest(text: &str) -> Result<[u8; 32], String> {
-    let wrong =
-        || "not a key's digest; make a key with `hostelry keys new TENANT` and put the line it prints here".to_owned();
-    let digits =
-        text.strip_prefix("sha256:").filter(|digits| digits.len() == 64 && digits.is_ascii()).ok_or_else(wrong)?;
-    let mut digest = [0; 32];
-    for (byte, pair) in digest.iter_mut().zip(digits.as_bytes().chunks(2)) {
-        let pair = std::str::from_utf8(pair).map_err(|_| wrong())?;
-        *byte = u8::from_str_radix(pair, 16).map_err(|_| wrong())?;
-    }
-    Ok(digest)
-}
-
 fn server(mut section: Section<'_, '_>) -> ServerConfig {
     let defaults = ServerConfig::default();
     let server = ServerConfig {
         concurrent_turns: section.number("concurrent-turns", 1).unwrap_or(defaults.concurrent_turns),
         connections: section.number("connections", 1).unwrap_or(defaults.connections),
+        connections_per_address: section
+            .number("connections-per-address", 1)
+            .unwrap_or(defaults.connections_per_address),
         request_time: section.duration("request-time").unwrap_or(defaults.request_time),
         write_time: section.duration("write-time").unwrap_or(defaults.write_time),
         drain: section.duration("drain").unwrap_or(defaults.drain),
     };
     section.end();
     server
+}
+
+fn models(mut section: Section<'_, '_>, folder: &Path) -> BTreeMap<String, ModelConfig> {
+    let mut models = BTreeMap::new();
+    for (name, mut entry) in section.sections() {
+        if !ids::is_name(&name) {
+            entry.fault(entry.span(), "", "a model's name matches [a-z0-9][a-z0-9-]{0,62}");
+        }
+        let url = entry.parsed("url", |text| match url::Url::parse(text) {
+            Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(text.to_owned()),
+            _ => Err(format!("{text:?} is no address; write it like \"https://models.example.com/v1\"")),
+        });
+        let (model, key_file) = (entry.text("model"), entry.text("key-file").map(|path| folder.join(path)));
+        for (key, missing) in [("url", url.is_none()), ("model", model.is_none())] {
+            if missing {
+                entry.fault(entry.span(), key, "a model's entry needs it");
+            }
+        }
+        entry.end();
+        if let (Some(url), Some(model)) = (url, model) {
+            models.insert(name, ModelConfig { url, model, key_file });
+        }
+    }
+    models
+}
+
+fn failures(mut section: Section<'_, '_>) -> FailureConfig {
+    let defaults = FailureConfig::default();
+    let failures = FailureConfig {
+        per_agent: section.number("per-agent", 1).unwrap_or(defaults.per_agent),
+        per_tenant: section.number("per-tenant", 1).unwrap_or(defaults.per_tenant),
+        text: section.switch("text").unwrap_or(defaults.text),
+    };
+    section.end();
+    failures
+}
+
+fn usage(mut section: Section<'_, '_>) -> UsageConfig {
+    let defaults = UsageConfig::default();
+    // A month's budget is told from the days that are kept.
+    let usage = UsageConfig { days: section.number("days", 32).unwrap_or(defaults.days) };
+    section.end();
+    usage
 }
 
 fn sessions(mut section: Section<'_, '_>) -> SessionConfig {
@@ -179,6 +174,7 @@ fn sessions(mut section: Section<'_, '_>) -> SessionConfig {
         bytes: section.size("bytes", 1024).unwrap_or(defaults.bytes),
         idle: section.duration("idle").unwrap_or(defaults.idle),
         per_tenant: section.number("per-tenant", 1).unwrap_or(defaults.per_tenant),
+        files_per_tenant: section.size("files-per-tenant", 0).unwrap_or(defaults.files_per_tenant),
     };
     section.end();
     sessions
@@ -264,80 +260,4 @@ fn texts(mut section: Section<'_, '_>) -> BTreeMap<String, Texts> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    fn faults(text: &str) -> Vec<String> {
-        read(text, "hostelry.toml", Path::new("")).unwrap_err().0
-    }
-
-    #[test]
-    fn the_designs_example_is_read_whole() {
-        let text = format!(
-            r#"
-            listen = "0.0.0.0:8080"
-            admin-listen = "127.0.0.1:8081"
-            plugins = "plugins"
-            [limits]
-            memory = "64MiB"
-            cpu-time = "2s"
-            [tenants.acme]
-            keys = ["sha256:{digits}", {{ hash = "sha256:{digits}", agent = "weather" }}]
-            concurrent-turns = 32
-            turns-per-minute = 600
-            limits.memory = "128MiB"
-            tools = ["workspace/*", "device/*"]
-            http = ["api.weather.example"]
-            "#,
-            digits = "0f".repeat(32)
-        );
-        let config = read(&text, "hostelry.toml", Path::new("/etc/hostelry")).unwrap();
-        assert_eq!(config.listen.port(), 8080);
-        assert_eq!(config.plugins, Path::new("/etc/hostelry/plugins"));
-        let acme = &config.tenants["acme"];
-        assert_eq!(acme.limits.memory, 128 * 1024 * 1024);
-        assert_eq!(acme.limits.cpu_time, Duration::from_secs(2));
-        assert_eq!(acme.keys[0], KeyConfig { digest: [15; 32], agent: None });
-        assert_eq!(acme.keys[1].agent.as_deref(), Some("weather"));
-        assert_eq!(acme.turns_per_minute, Some(600));
-    }
-
-    #[test]
-    fn all_faults_are_told_at_once_with_their_lines_and_the_way_out() {
-        let faults = faults(
-            "listen = \"here\"\nlimts = 1\n[limits]\nmemory = \"64 parsecs\"\nevents = 0\n[tenants.A]\nkeys = [\"\"]\n",
-        );
-        assert_eq!(faults.len(), 6, "{faults:#?}");
-        assert!(faults[0].starts_with("hostelry.toml:1: listen: \"here\" is not an address"), "{faults:#?}");
-        assert!(faults[1].contains("hostelry.toml:2: limts: unknown key; did you mean `limits`?"), "{faults:#?}");
-        assert!(faults[2].contains(":4: limits.memory: \"64 parsecs\" is not a size"), "{faults:#?}");
-        assert!(faults[3].contains(":5: limits.events: not a whole number of at least 1"), "{faults:#?}");
-        assert!(
-            faults.iter().any(|fault| fault.contains("tenants.A.") && fault.contains("name matches")),
-            "{faults:#?}"
-        );
-        assert!(faults.iter().any(|fault| fault.contains("hostelry keys new")), "an empty key never opens a tenant");
-    }
-
-    #[test]
-    fn a_syntax_error_names_its_line() {
-        assert!(faults("a = 1\nb = \n").iter().any(|fault| fault.starts_with("hostelry.toml:2: not TOML")));
-    }
-
-    #[test]
-    fn the_file_beside_a_component_only_tightens() {
-        let agent = AgentConfig::read(
-            "tools = [\"device/*\"]\nmarkdown = \"keep\"\nlimits.memory = \"32MiB\"\n[texts]\napology = \"x\"\n[texts.zh-CN]\nnothing = \"y\"\n",
-            "weather.toml",
-        )
-        .unwrap();
-        assert_eq!(agent.markdown, Markdown::Keep);
-        assert_eq!(agent.apology("en"), "x");
-        assert_eq!(agent.nothing("zh-cn"), "y");
-        let limits = agent.limits.unwrap().within(&Limits::default());
-        assert_eq!((limits.memory, limits.events), (32 * 1024 * 1024, 10_000));
-        assert!(AgentConfig::read("colour = 1", "weather.toml").is_err());
-    }
-}
+mod tests;

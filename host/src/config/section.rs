@@ -73,6 +73,11 @@ impl<'p, 'a> Section<'p, 'a> {
         self.span.clone()
     }
 
+    /// Where a key stands, if it is there.
+    pub(super) fn place(&self, key: &str) -> Range<usize> {
+        self.values.get(key).map_or(0..0, |(span, _)| span.clone())
+    }
+
     /// Adds a fault of this section.
     pub(super) fn fault(&self, span: Range<usize>, key: &str, text: &str) {
         self.page.fault(span, &format!("{}{key}: {text}", self.path));
@@ -150,6 +155,23 @@ impl<'p, 'a> Section<'p, 'a> {
         })
     }
 
+    /// A point in time, such as 2027-01-31 (its midnight in UTC) or 2027-01-31T08:00:00Z.
+    pub(super) fn time(&mut self, key: &'static str) -> Option<jiff::Timestamp> {
+        self.value(key, |value| match value {
+            DeValue::Datetime(time) => point(&time.to_string()),
+            DeValue::String(text) => point(&text),
+            other => Err(format!("{} is not a date", kind(&other))),
+        })
+    }
+
+    /// True or false.
+    pub(super) fn switch(&mut self, key: &'static str) -> Option<bool> {
+        self.value(key, |value| match value {
+            DeValue::Boolean(on) => Ok(on),
+            other => Err(format!("{} is neither true nor false", kind(&other))),
+        })
+    }
+
     /// A list of texts.
     pub(super) fn texts(&mut self, key: &'static str) -> Option<Vec<String>> {
         let items = self.list(key)?;
@@ -212,6 +234,14 @@ impl<'p, 'a> Section<'p, 'a> {
             self.fault(span.clone(), key, &format!("unknown key{hint}"));
         }
     }
+}
+
+/// The point in time that a date or a time tells; what names no zone is in UTC.
+pub(crate) fn point(text: &str) -> Result<jiff::Timestamp, String> {
+    let utc = |civil: jiff::civil::DateTime| civil.to_zoned(jiff::tz::TimeZone::UTC).map(|zoned| zoned.timestamp());
+    let time = text.parse::<jiff::Timestamp>();
+    time.or_else(|_| text.parse::<jiff::civil::DateTime>().and_then(utc))
+        .map_err(|_| format!("{text:?} is not a date; write it like 2027-01-31 or 2027-01-31T08:00:00Z"))
 }
 
 /// What a value is, in words.

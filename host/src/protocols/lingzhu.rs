@@ -83,7 +83,9 @@ impl Refused {
             Self::NotFound(_) => StatusCode::NOT_FOUND,
             Self::Unread(unread) => unread.status(),
             Self::Unfit(_) => StatusCode::BAD_REQUEST,
-            Self::Busy(Busy::Rate { .. } | Busy::Tenant) => StatusCode::TOO_MANY_REQUESTS,
+            Self::Busy(Busy::Rate { .. } | Busy::Tenant | Busy::Budget { .. } | Busy::Connections) => {
+                StatusCode::TOO_MANY_REQUESTS
+            }
             Self::Busy(Busy::Server | Busy::ShuttingDown) => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
@@ -94,7 +96,9 @@ impl Refused {
             Self::NotPost => Some((header::ALLOW, HeaderValue::from_static("POST"))),
             Self::Unauthorized => Some((header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
             Self::Busy(busy) => Some((header::RETRY_AFTER, busy.retry_after().into())),
-            Self::Unread(Unread::NoRoom) => Some((header::RETRY_AFTER, Busy::Server.retry_after().into())),
+            Self::Unread(Unread::NoRoom | Unread::NoTenantRoom) => {
+                Some((header::RETRY_AFTER, Busy::Server.retry_after().into()))
+            }
             Self::Unread(_) | Self::NotFound(_) | Self::Unfit(_) => None,
         }
     }
@@ -125,7 +129,7 @@ async fn by_path(
     let name = |key: &str| names.get(key).map(|name| name.trim()).unwrap_or_default().to_owned();
     let (tenant, agent) = (name("tenant"), name("agent"));
     let key = key_of(request.headers());
-    let way = match lobby.tenants.access(&tenant, key.as_deref()) {
+    let way = match lobby.tenants().access(&tenant, key.as_deref()) {
         Access::Granted(grant) if grant.opens(&agent) => Ok((grant, agent)),
         Access::Granted(_) | Access::Unauthorized => Err(Refused::Unauthorized),
         Access::Unknown => Err(Refused::NotFound("no such tenant")),
@@ -136,7 +140,7 @@ async fn by_path(
 /// The address where only the key says who is meant.
 async fn by_key(State(lobby): State<Arc<Lobby>>, Extension(room): Extension<Room>, request: Request) -> Response {
     let key = key_of(request.headers());
-    let way = match lobby.tenants.by_key(key.as_deref()) {
+    let way = match lobby.tenants().by_key(key.as_deref()) {
         Access::Granted(grant) => the_agent(&lobby, grant),
         Access::Unauthorized | Access::Unknown => Err(Refused::Unauthorized),
     };
@@ -163,7 +167,7 @@ async fn answer(lobby: &Lobby, room: &Room, way: Result<(Grant, String), Refused
     let answered = match way.and_then(|(grant, agent)| find(lobby, grant, &agent)) {
         Ok(found) => serve(lobby, room, found, &parts.headers, body).await,
         Err(refused) => {
-            body::throw_away(body, &parts.headers, lobby.config.lingzhu.max_body).await;
+            body::throw_away(body, &parts.headers, lobby.config().lingzhu.max_body).await;
             Err(refused)
         }
     };
@@ -184,9 +188,15 @@ fn find(lobby: &Lobby, grant: Grant, agent: &str) -> Result<Found, Refused> {
 
 /// Reads the request of somebody who may ask, and begins its turn.
 async fn serve(lobby: &Lobby, room: &Room, found: Found, headers: &HeaderMap, body: Body) -> Result<Response, Refused> {
-    let config = &lobby.config.lingzhu;
-    let bounds = Bounds { max: config.max_body, time: lobby.config.server.request_time };
-    let Whole { bytes, share } = body::read(body, headers, bounds, room).await?;
+    let settings = lobby.config();
+    let config = &settings.lingzhu;
+    let bounds = Bounds { max: config.max_body, time: settings.server.request_time };
+    let read = body::read(body, headers, bounds, &room.of(&found.tenant)).await;
+    let Whole { bytes, share } = read.inspect_err(|unread| {
+        if let Some(limit) = unread.limit() {
+            lobby.metrics.limit_of(limit, &found.tenant.name);
+        }
+    })?;
     let ask = wire::parse(&bytes)?;
     drop(bytes);
     // Counted before the last look, so that a shutdown which that look misses waits for the stream.
@@ -225,6 +235,7 @@ fn order(ask: Ask, ids: Ids, found: Found, permit: Permit, turn_time: Duration) 
         input: ask.input,
         facts: ask.facts,
         device: true,
+        protocol: "lingzhu",
         turn_time: Some(turn_time),
         encoder: Box::new(encoder),
         permit,

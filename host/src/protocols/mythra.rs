@@ -24,7 +24,7 @@ use self::{
     wire::{ApiKey, Refusal},
 };
 use super::Lobby;
-use crate::{admission::Busy, text};
+use crate::{admission::Busy, limit::Limit, text};
 
 mod encode;
 mod gate;
@@ -67,7 +67,7 @@ async fn upgrade(
     // Names that are not even text are those of nobody.
     let (tenant, agent) = path.map(|Path(names)| names).unwrap_or_default();
     let key = key_of(&parts.headers, parts.uri.query());
-    let gate = match Gate::knock(&lobby.tenants, tenant, agent, key.as_ref()) {
+    let gate = match Gate::knock(&lobby.tenants(), tenant, agent, key) {
         Ok(gate) => gate,
         Err(Shut::Unauthorized) => {
             tracing::info!("a handshake is refused: wrong key");
@@ -79,6 +79,17 @@ async fn upgrade(
     if gate.is_open() && lobby.registry.get(&gate.tenant, &gate.agent).is_none() {
         return refusal(StatusCode::NOT_FOUND, "no such agent");
     }
+    let place = match gate.place() {
+        Some(Ok(place)) => Some(place),
+        Some(Err(tenant)) => {
+            let busy = Busy::Connections;
+            lobby.metrics.limit_of(Limit::TenantConnections, &tenant);
+            tracing::info!(tenant, "a handshake is refused: {busy}");
+            let retry_after = [(header::RETRY_AFTER, busy.retry_after().to_string())];
+            return (retry_after, refusal(StatusCode::TOO_MANY_REQUESTS, &busy.to_string())).into_response();
+        }
+        None => None,
+    };
     let mut upgrade = match WebSocketUpgrade::from_request_parts(&mut parts, &()).await {
         Ok(upgrade) => upgrade,
         Err(why) => return no_upgrade(&why),
@@ -90,7 +101,7 @@ async fn upgrade(
     let span = tracing::info_span!("mythra", tenant = %name(&gate.tenant), agent = %name(&gate.agent));
     // Counted from here on, so that a shutdown waits for it.
     let counted = lobby.connections.token();
-    let max = lobby.config.mythra.max_buffer;
+    let max = lobby.config().mythra.max_buffer;
     upgrade
         .read_buffer_size(READ_BUFFER)
         .write_buffer_size(WRITE_BUFFER)
@@ -98,7 +109,7 @@ async fn upgrade(
         .max_frame_size(max)
         .on_failed_upgrade(|error| tracing::debug!(%error, "a client left in the middle of its handshake"))
         .on_upgrade(move |socket| async move {
-            Connection::new(lobby, locks, gate, socket).serve().instrument(span).await;
+            Connection::new(lobby, locks, (gate, place), socket).serve().instrument(span).await;
             drop(counted);
         })
 }

@@ -1,8 +1,6 @@
-//! The one engine that all guests run on: its settings with their reasons, the tick that interrupts guests, and the
-//! threads that they run on.
+//! The one engine that all guests run on: its settings with their reasons, and the tick that interrupts guests.
 
 use std::{
-    num::NonZeroUsize,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -25,9 +23,6 @@ pub(super) const TICK: Duration = Duration::from_millis(1);
 
 /// How many ticks without a running guest pass before the ticker sleeps.
 const IDLE_TICKS: u32 = 50;
-
-/// How much nicer than the threads that do I/O the guests' threads are: a client's bytes go before a guest's work.
-const GUEST_NICENESS: i32 = 5;
 
 /// The niceness of work that nobody waits for at the other end of a socket, such as compiling.
 const LOWEST: i32 = 19;
@@ -54,12 +49,10 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine for as many turns at once, and as large ones, as the configuration allows. It keeps no compiled code.
+    /// An engine for as many turns at once as the configuration allows. It keeps no compiled code.
     pub fn new(config: &Config) -> wasmtime::Result<Self> {
-        let memory = config.tenants.values().map(|tenant| tenant.limits.memory).max();
-        let memory = memory.unwrap_or_else(|| Limits::default().memory);
         let mut settings = settings();
-        settings.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(config.server.concurrent_turns, memory)));
+        settings.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(config.server.concurrent_turns)));
         let engine = wasmtime::Engine::new(&settings)?;
         let mut linker = Linker::new(&engine);
         capabilities::add_to_linker(&mut linker)?;
@@ -121,7 +114,7 @@ fn settings() -> wasmtime::Config {
 }
 
 /// The pool that instances come from: mapping memory anew for each turn makes two threads slower than one.
-fn pool(turns: u32, memory: usize) -> PoolingAllocationConfig {
+fn pool(turns: u32) -> PoolingAllocationConfig {
     let scan = PoolingAllocationConfig::is_pagemap_scan_available();
     let keep = if scan { KEEP_WITH_SCAN } else { KEEP_WITHOUT_SCAN };
     let count = |limit: usize| u32::try_from(limit).unwrap_or(u32::MAX);
@@ -137,7 +130,8 @@ fn pool(turns: u32, memory: usize) -> PoolingAllocationConfig {
         .max_memories_per_component(count(Limits::MEMORIES))
         .max_tables_per_component(count(Limits::TABLES))
         .max_tables_per_module(count(Limits::TABLES))
-        .max_memory_size(memory)
+        // Each slot has the address space for it anyway; a turn's own limit may be changed while the host runs.
+        .max_memory_size(MEMORY_MAX)
         .table_elements(Limits::TABLE_ELEMENTS)
         .decommit_batch_size(16)
         .linear_memory_keep_resident(keep)
@@ -200,42 +194,8 @@ impl Ticker {
     }
 }
 
-/// The threads that guests run on, apart from those that do I/O: as many as the machine has cores, and nicer.
-#[derive(Debug)]
-pub struct GuestThreads {
-    runtime: Option<tokio::runtime::Runtime>,
-}
-
-impl GuestThreads {
-    /// Starts the threads.
-    pub fn start() -> std::io::Result<Self> {
-        let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(cores)
-            .thread_name("guest")
-            .on_thread_start(|| be_nicer(GUEST_NICENESS))
-            .enable_all()
-            .build()?;
-        Ok(Self { runtime: Some(runtime) })
-    }
-
-    /// Where to spawn turns.
-    pub fn handle(&self) -> Option<&tokio::runtime::Handle> {
-        self.runtime.as_ref().map(tokio::runtime::Runtime::handle)
-    }
-}
-
-impl Drop for GuestThreads {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            // Not waited for: the turns were, and this may run where waiting is forbidden.
-            runtime.shutdown_background();
-        }
-    }
-}
-
 /// Lowers this thread's own priority. Where that is not allowed the thread runs as it is.
-fn be_nicer(by: i32) {
+pub(super) fn be_nicer(by: i32) {
     if let Err(error) = rustix::process::setpriority_process(None, by) {
         tracing::debug!("cannot lower a thread's priority: {error}");
     }

@@ -1,12 +1,19 @@
 //! One instance's run: a fresh store, the bounds on it, the call of `handle`, and why it failed if it did.
 
-use std::sync::Arc;
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
 
-use wasmtime::{Store, Trap, UpdateDeadline};
+use wasmtime::{Store, Trap, UpdateDeadline, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
 use super::{CompiledAgent, Meter, meter::Slice};
-use crate::{bindings::types::Request, capabilities::TurnState};
+use crate::{bindings::types::Request, capabilities::TurnState, config::Limits, limit::Limit, records::Cause, text};
+
+/// How many of a guest's own frames are told of where it failed.
+const FRAMES_MAX: usize = 64;
 
 /// Why a guest did not return. For the log and the figures; a client sees a general text.
 #[derive(Debug, thiserror::Error)]
@@ -20,9 +27,15 @@ pub enum GuestFault {
     /// Its stack is used up.
     #[error("stack: the guest's calls went too deep")]
     Stack,
-    /// It handed too much to the host in one call, or held too many resources.
-    #[error("{0}")]
-    HostCall(String),
+    /// It handed too much to the host in one call.
+    #[error("host-call: the guest handed more than {0} bytes to the host in one call")]
+    HostCall(usize),
+    /// It held too many resources.
+    #[error("handles: the guest held more than {0} resources at once")]
+    Handles(usize),
+    /// It asked for too many random bytes at once.
+    #[error("random: the guest asked for more than {} random bytes at once", crate::config::Limits::RANDOM)]
+    Random,
     /// It could not be started: more instances, tables or memories than there is room for, or than it may have.
     #[error("the guest could not be started: {0}")]
     Start(String),
@@ -32,6 +45,32 @@ pub enum GuestFault {
     /// It ended its process instead of returning.
     #[error("the guest exited with status {0}")]
     Exit(i32),
+}
+
+impl GuestFault {
+    /// How the turn ended.
+    pub const fn cause(&self) -> Cause {
+        match self {
+            Self::CpuTime(_) => Cause::Limit(Limit::CpuTime),
+            Self::Memory(..) => Cause::Limit(Limit::Memory),
+            Self::Stack => Cause::Limit(Limit::Stack),
+            Self::HostCall(_) => Cause::Limit(Limit::HostCall),
+            Self::Handles(_) => Cause::Limit(Limit::Handles),
+            Self::Random => Cause::Limit(Limit::Random),
+            Self::Start(_) => Cause::Start,
+            Self::Trap(_) => Cause::Trap,
+            Self::Exit(_) => Cause::Exit,
+        }
+    }
+}
+
+/// A fault, and where the guest was: its own frames, innermost first.
+#[derive(Debug)]
+pub struct Fallen {
+    /// Why.
+    pub fault: GuestFault,
+    /// Where.
+    pub backtrace: Vec<String>,
 }
 
 /// What the callback at a tick ends a guest with.
@@ -47,7 +86,7 @@ pub async fn run(
     state: TurnState,
     request: Request,
     meter: &Arc<Meter>,
-) -> Result<Result<(), String>, GuestFault> {
+) -> Result<Result<(), String>, Fallen> {
     let engine = agent.engine();
     let limits = state.limits().clone();
     let mut store = Store::new(engine.raw(), state);
@@ -59,7 +98,7 @@ pub async fn run(
     let watch = Arc::clone(meter);
     store.epoch_deadline_callback(move |_| match watch.slice() {
         Slice::Spent => Err(CpuSpent.into()),
-        Slice::Over => Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now()))),
+        Slice::Over => Ok(UpdateDeadline::YieldCustom(1, Box::pin(Aside::default()))),
         Slice::Goes => Ok(UpdateDeadline::Continue(1)),
     });
     let guest = async {
@@ -69,15 +108,51 @@ pub async fn run(
     };
     let result = meter.count(engine.ticker(), guest).await;
     result.map_err(|(starting, error)| {
-        let memory = store.data_mut().memory().refused().then_some(limits.memory);
-        fault(&error, starting, memory, limits.cpu_time)
+        let refused = store.data_mut().memory().refused();
+        Fallen { fault: fault(&error, starting, refused, &limits), backtrace: backtrace(&error) }
     })
 }
 
-/// What an error of the engine means. `memory` is the limit that the guest ran into, if it did.
-fn fault(error: &wasmtime::Error, starting: bool, memory: Option<usize>, cpu_time: std::time::Duration) -> GuestFault {
+/// Lets others run: ready when it is polled again, for which it asks at once.
+#[derive(Default)]
+struct Aside {
+    stepped: bool,
+}
+
+impl Future for Aside {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if std::mem::replace(&mut self.stepped, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// The guest's frames as its author knows them: function, and file and line where the component tells them.
+fn backtrace(error: &wasmtime::Error) -> Vec<String> {
+    let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() else { return Vec::new() };
+    let line = |frame: &wasmtime::FrameInfo| {
+        let module = frame.module().name().unwrap_or("module");
+        let name = frame.func_name().map_or_else(|| format!("function {}", frame.func_index()), demangled);
+        let place = frame.symbols().iter().find_map(|symbol| Some((symbol.file()?, symbol.line()?)));
+        let place = place.map(|(file, line)| format!(" at {file}:{line}")).unwrap_or_default();
+        text::visible(text::head(&format!("{module}: {name}{place}"), 512))
+    };
+    backtrace.frames().iter().take(FRAMES_MAX).map(line).collect()
+}
+
+/// A function's name as it was written.
+fn demangled(name: &str) -> String {
+    rustc_demangle::demangle(name).to_string()
+}
+
+/// What an error of the engine means. `refused` says whether the guest was ever refused memory.
+fn fault(error: &wasmtime::Error, starting: bool, refused: bool, limits: &Limits) -> GuestFault {
     if error.is::<CpuSpent>() {
-        return GuestFault::CpuTime(cpu_time);
+        return GuestFault::CpuTime(limits.cpu_time);
     }
     if let Some(exit) = error.downcast_ref::<I32Exit>() {
         return GuestFault::Exit(exit.0);
@@ -86,23 +161,30 @@ fn fault(error: &wasmtime::Error, starting: bool, memory: Option<usize>, cpu_tim
     if trap == Some(&Trap::StackOverflow) {
         return GuestFault::Stack;
     }
-    // The whole chain, with the guest's own backtrace: for the log only.
-    let text = crate::text::visible(crate::text::head(&format!("{error:#}"), 4096));
-    if let Some(limit) = memory {
-        return GuestFault::Memory(limit, text);
+    let cause = error.root_cause().to_string();
+    let text = text::visible(text::head(&trap.map_or_else(|| without_frames(error), ToString::to_string), 2048));
+    if refused {
+        return GuestFault::Memory(limits.memory, text);
     }
     if trap.is_some() {
         return GuestFault::Trap(text);
     }
     // The engine has no type for these. The innermost error is its own; the others hold names that the guest chose.
-    let cause = error.root_cause().to_string();
     if cause.contains("fuel allocated for hostcalls") {
-        GuestFault::HostCall("host-call: the guest handed too much to the host in one call".to_owned())
+        GuestFault::HostCall(limits.host_call)
     } else if cause.contains("store handle limit exceeded") || cause.contains("resource table has no free keys") {
-        GuestFault::HostCall("handles: the guest held too many resources at once".to_owned())
+        GuestFault::Handles(limits.handles)
+    } else if cause.starts_with("requested len ") && cause.ends_with(&format!("exceeds limit {}", Limits::RANDOM)) {
+        GuestFault::Random
     } else if starting {
         GuestFault::Start(text)
     } else {
         GuestFault::Trap(text)
     }
+}
+
+/// An error's chain without the guest's frames, which are told apart.
+fn without_frames(error: &wasmtime::Error) -> String {
+    let links = error.chain().map(ToString::to_string);
+    links.filter(|link| !link.starts_with("error while executing at wasm backtrace")).collect::<Vec<_>>().join(": ")
 }

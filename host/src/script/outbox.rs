@@ -11,7 +11,7 @@ use std::{
 };
 
 use futures_util::Stream as AsyncStream;
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -64,17 +64,22 @@ struct State {
     waker: Option<Waker>,
     answer: String,
     closed: bool,
+    /// When the first frame was ready.
+    first: Option<Instant>,
 }
 
 impl State {
     /// Runs the script and encodes each step it makes.
     fn run<T>(&mut self, act: impl FnOnce(&mut Script, &mut dyn FnMut(&Step<'_>)) -> T) -> T {
-        let Self { script, encoder, frames, answer, .. } = self;
+        let Self { script, encoder, frames, answer, first, .. } = self;
         act(script, &mut |step| {
             if let Step::Delta { stream: Stream::Chat, text, .. } = step {
                 keep(answer, text);
             }
             encoder.encode(step, frames);
+            if first.is_none() && !frames.is_empty() {
+                *first = Some(Instant::now());
+            }
         })
     }
 
@@ -100,6 +105,7 @@ pub fn outbox(encoder: Box<dyn Encode>) -> (Outbox, Reader) {
         waker: None,
         answer: String::new(),
         closed: false,
+        first: None,
     };
     let shared = Arc::new(Shared { state: Mutex::new(state), room: Notify::new(), gone: CancellationToken::new() });
     (Outbox { shared: Arc::clone(&shared) }, Reader { shared })
@@ -139,6 +145,11 @@ impl Outbox {
     /// Takes what the agent answered, for the history.
     pub fn take_answer(&self) -> String {
         std::mem::take(&mut self.lock().answer)
+    }
+
+    /// When the first frame was ready.
+    pub fn first_frame(&self) -> Option<Instant> {
+        self.lock().first
     }
 
     /// Ends the turn. The client may say the next thing as soon as it sees this.
@@ -289,7 +300,7 @@ mod tests {
         let (outbox, mut reader) = outbox(Box::new(Plain));
         outbox.emit(&delta(&"x".repeat(WAITING_BYTES_MAX * 2))).await.unwrap();
         assert_eq!(outbox.take_answer().len(), ANSWER_KEPT_MAX);
-        outbox.finish(&Outcome::Failed(Failure::General));
+        outbox.finish(&Outcome::Failed(Failure::General(None)));
         assert!(reader.next().await.unwrap().bytes.ends_with(b"end"));
         assert!(reader.next().await.is_none());
     }

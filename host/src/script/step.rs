@@ -39,8 +39,9 @@ pub struct DeviceCommand {
 pub enum Failure {
     /// The agent said so itself, in words for the user.
     Said(String),
-    /// Anything else: a trap, a limit, a shutdown. The user gets a general text.
-    General,
+    /// Anything else: a trap or a limit. The user gets a general text, and the number of the failure's record if it has
+    /// one.
+    General(Option<String>),
     /// The host is going down.
     ShuttingDown,
 }

@@ -97,7 +97,7 @@ fn a_failure_closes_what_is_open_innermost_first_and_names_what_failed() {
         chat("a"),
     ];
     assert_eq!(
-        play(&events, &Outcome::Failed(Failure::General)),
+        play(&events, &Outcome::Failed(Failure::General(None))),
         ["iteration 0+1", "model+2", "Chat+3", "a@3", "Chat-3", "model-2", "iteration 0-1", "failed at 3"],
         "and asks nothing more"
     );
@@ -139,7 +139,7 @@ fn what_breaks_a_rule_is_refused_by_name_and_shows_nothing() {
         (Event::Custom(Custom { name: "x".to_owned(), json: "nope".to_owned() }), "custom.json"),
     ] {
         let refusal = script.event(&event, &mut out).unwrap_err();
-        assert!(refusal.0.starts_with(named), "{refusal}");
+        assert!(refusal.why.starts_with(named), "{refusal}");
     }
     assert_eq!(steps, 0);
 }
@@ -246,7 +246,7 @@ proptest! {
     #[test]
     fn whatever_a_guest_does_every_stream_is_well_formed_to_its_end(
         acts in prop::collection::vec(act(), 0..60),
-        outcome in prop_oneof![Just(Outcome::Done), Just(Outcome::Failed(Failure::General))],
+        outcome in prop_oneof![Just(Outcome::Done), Just(Outcome::Failed(Failure::General(None)))],
         after in prop::collection::vec(act(), 0..4),
     ) {
         let mut script = Script::new();

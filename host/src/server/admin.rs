@@ -26,7 +26,7 @@ pub(super) fn routes(lobby: &Arc<Lobby>, store: Store) -> Router {
     };
     Router::new()
         .route("/api/agents", get(agents))
-        .merge(health::router(lobby, store, true))
+        .merge(health::router(lobby, store, |_| true))
         .layer(middleware::from_fn(own_host))
 }
 

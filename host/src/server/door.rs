@@ -1,37 +1,100 @@
-//! What every connection passes when it is accepted: the count of connections, no delay for small frames, a bound on how
+//! What every connection passes when it is accepted: the count of connections, of all and of one address, no delay for small frames, a bound on how
 //! long a client may take nothing of what is sent to it, and no HTTP/2, whose connections the bounds here do not know.
 
 use std::{
+    collections::BTreeMap,
     io,
+    net::IpAddr,
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicU32},
     task::{Context, Poll},
-    time::Duration,
 };
 
+use arc_swap::ArcSwap;
 use axum_server::accept::Accept;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
-    sync::{OwnedSemaphorePermit, Semaphore},
 };
 use tokio_io_timeout::TimeoutStream;
 
-use crate::config::ServerConfig;
+use crate::{
+    config::Config,
+    limit::Limit,
+    metrics::{Connected, Metrics},
+    tenants::Place,
+};
 
 /// How a client that speaks HTTP/2 without being asked begins; no method of HTTP/1 does.
 const PREFACE: &[u8] = b"PRI ";
 
+/// The network part of an IPv6 address: what one client usually has to itself.
+const NETWORK: u128 = !0 << 64;
+
 /// The door of one listener. Cloning is shallow.
 #[derive(Clone, Debug)]
 pub(super) struct Door {
-    places: Arc<Semaphore>,
-    write_time: Duration,
+    settings: Arc<ArcSwap<Config>>,
+    metrics: Metrics,
+    all: Arc<AtomicU32>,
+    /// How many connections each address has open; only those that have one.
+    addresses: Arc<Mutex<BTreeMap<IpAddr, u32>>>,
 }
 
 impl Door {
-    pub(super) fn new(limits: &ServerConfig) -> Self {
-        Self { places: Arc::new(Semaphore::new(limits.connections as usize)), write_time: limits.write_time }
+    pub(super) fn new(settings: &Arc<ArcSwap<Config>>, metrics: &Metrics) -> Self {
+        Self {
+            settings: Arc::clone(settings),
+            metrics: metrics.clone(),
+            all: Arc::default(),
+            addresses: Arc::default(),
+        }
+    }
+
+    fn place(&self, address: IpAddr) -> Result<Held, (Limit, &'static str)> {
+        let most = &self.settings.load().server;
+        let place = Place::take(&self.all, most.connections)
+            .ok_or((Limit::Connections, "as many connections are open as server.connections allows"))?;
+        let address = network(address);
+        let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = addresses.entry(address).or_default();
+        if *open >= most.connections_per_address {
+            let why = "one address has as many connections open as server.connections-per-address allows";
+            return Err((Limit::AddressConnections, why));
+        }
+        *open += 1;
+        drop(addresses);
+        let addresses = Arc::clone(&self.addresses);
+        Ok(Held { address, addresses, _place: place, _counted: self.metrics.connected() })
+    }
+}
+
+/// What counts as one address.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6((address.to_bits() & NETWORK).into()),
+        address @ IpAddr::V4(_) => address,
+    }
+}
+
+/// A place among all connections and among those of its address; free again when it is dropped.
+#[derive(Debug)]
+struct Held {
+    address: IpAddr,
+    addresses: Arc<Mutex<BTreeMap<IpAddr, u32>>>,
+    _place: Place,
+    _counted: Connected,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(open) = addresses.get_mut(&self.address) {
+            *open -= 1;
+            if *open == 0 {
+                addresses.remove(&self.address);
+            }
+        }
     }
 }
 
@@ -42,16 +105,17 @@ impl<S> Accept<TcpStream, S> for Door {
 
     fn accept(&self, stream: TcpStream, service: S) -> Self::Future {
         let connection = || {
-            let full = || io::Error::other("as many connections are open as server.connections allows");
-            let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
-                tracing::warn!("{}", full());
-                full()
+            let held = self.place(stream.peer_addr()?.ip()).map_err(|(limit, why)| {
+                self.metrics.limit(limit);
+                tracing::warn!("a connection is refused: {why}");
+                io::Error::other(why)
             })?;
             // A small frame must not wait for the acknowledgement of the one before it.
             stream.set_nodelay(true)?;
             let mut stream = TimeoutStream::new(stream);
-            stream.set_write_timeout(Some(self.write_time));
-            Ok(Connection { stream: Box::pin(stream), opening: PREFACE.iter(), _place: place })
+            stream.set_write_timeout(Some(self.settings.load().server.write_time));
+            let metrics = self.metrics.clone();
+            Ok(Connection { stream: Box::pin(stream), opening: PREFACE.iter(), metrics, slow: false, _held: held })
         };
         std::future::ready(connection().map(|connection| (connection, service)))
     }
@@ -63,7 +127,22 @@ pub(super) struct Connection {
     stream: Pin<Box<TimeoutStream<TcpStream>>>,
     /// What a client that speaks HTTP/2 would say next; nothing once it has said anything else.
     opening: std::slice::Iter<'static, u8>,
-    _place: OwnedSemaphorePermit,
+    metrics: Metrics,
+    /// Whether it was counted that the client takes nothing.
+    slow: bool,
+    _held: Held,
+}
+
+impl Connection {
+    /// Counts a client that takes nothing of what is sent to it, once.
+    fn note<T>(&mut self, written: &Poll<io::Result<T>>) {
+        if let Poll::Ready(Err(error)) = written
+            && error.kind() == io::ErrorKind::TimedOut
+            && !std::mem::replace(&mut self.slow, true)
+        {
+            self.metrics.limit(Limit::WriteTime);
+        }
+    }
 }
 
 impl AsyncRead for Connection {
@@ -88,11 +167,15 @@ impl AsyncRead for Connection {
 
 impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        self.stream.as_mut().poll_write(cx, buf)
+        let written = self.stream.as_mut().poll_write(cx, buf);
+        self.note(&written);
+        written
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stream.as_mut().poll_flush(cx)
+        let flushed = self.stream.as_mut().poll_flush(cx);
+        self.note(&flushed);
+        flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -104,10 +187,54 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.stream.as_mut().poll_write_vectored(cx, bufs)
+        let written = self.stream.as_mut().poll_write_vectored(cx, bufs);
+        self.note(&written);
+        written
     }
 
     fn is_write_vectored(&self) -> bool {
         self.stream.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn door(connections: u32, per_address: u32) -> Door {
+        let mut config = Config::default();
+        config.server.connections = connections;
+        config.server.connections_per_address = per_address;
+        Door::new(&Arc::new(ArcSwap::from_pointee(config)), &Metrics::new())
+    }
+
+    #[test]
+    fn one_address_cannot_take_the_places_of_the_others() {
+        let door = door(10, 2);
+        let address = |text: &str| text.parse::<IpAddr>().unwrap();
+        let one = door.place(address("192.0.2.1")).unwrap();
+        let _two = door.place(address("::ffff:192.0.2.1")).unwrap();
+        assert_eq!(door.place(address("192.0.2.1")).unwrap_err().0, Limit::AddressConnections);
+        let _other = door.place(address("192.0.2.2")).unwrap();
+        drop(one);
+        let _again = door.place(address("192.0.2.1")).unwrap();
+    }
+
+    #[test]
+    fn a_network_of_ipv6_counts_as_one_address() {
+        let door = door(10, 1);
+        let _one = door.place("2001:db8:0:1::1".parse().unwrap()).unwrap();
+        assert!(door.place("2001:db8:0:1:ffff::2".parse().unwrap()).is_err());
+        let _other = door.place("2001:db8:0:2::1".parse().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn all_places_are_counted_and_given_back() {
+        let door = door(1, 1);
+        let one = door.place("192.0.2.1".parse().unwrap()).unwrap();
+        assert_eq!(door.place("192.0.2.2".parse().unwrap()).unwrap_err().0, Limit::Connections);
+        drop(one);
+        assert!(door.addresses.lock().unwrap().is_empty());
+        assert!(door.place("192.0.2.2".parse().unwrap()).is_ok());
     }
 }

@@ -15,17 +15,18 @@ use crate::{protocols::Lobby, store::Store};
 /// The routes. What names plugins and their faults is shown only where it is nobody's secret: on the admin listener, and
 /// here where every tenant is open, which only a loopback listener may be.
 pub(super) fn routes(lobby: &Arc<Lobby>, store: Store) -> Router {
-    let open = lobby.config.tenants.values().all(|tenant| tenant.keys.is_empty());
-    let named = open && lobby.config.listen.ip().is_loopback();
-    router(lobby, store, named)
+    router(lobby, store, |lobby| {
+        let config = lobby.config();
+        config.listen.ip().is_loopback() && config.tenants.values().all(|tenant| tenant.keys.is_empty())
+    })
 }
 
-/// The same, with every plugin named.
-pub(super) fn router(lobby: &Arc<Lobby>, store: Store, named: bool) -> Router {
+/// The same, with every plugin named where `named` says so.
+pub(super) fn router(lobby: &Arc<Lobby>, store: Store, named: fn(&Lobby) -> bool) -> Router {
     let lobby = Arc::clone(lobby);
     let ready = move || {
         let (lobby, store) = (Arc::clone(&lobby), store.clone());
-        async move { ready(&lobby, &store, named).await }
+        async move { ready(&lobby, &store, named(&lobby)).await }
     };
     Router::new().route("/healthz", get(async || Json(json!({ "status": "ok" })))).route("/readyz", get(ready))
 }

@@ -5,10 +5,9 @@
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{
-    Session,
+    Bounds, Session,
     turns::{self, now},
 };
-use crate::config::SessionConfig;
 
 /// The largest file in bytes: what an agent writes is a document, not a data set. Half of what a guest may hand to the host
 /// in one call by default, so that this bound and not that one is met.
@@ -35,6 +34,9 @@ pub enum FileError {
     /// The session has as many files, or as many bytes in them, as it may.
     #[error("the workspace is full: it may have {FILES_MAX} files and {WORKSPACE_BYTES_MAX} bytes in them")]
     Full,
+    /// All workspaces of the tenant together have as many bytes as they may.
+    #[error("the workspaces of this tenant are full")]
+    TenantFull,
     /// The store failed; the log says why.
     #[error("the workspace is out of reach")]
     Failed,
@@ -57,18 +59,24 @@ pub(super) fn check(path: &str, content: &str) -> Result<(), FileError> {
 
 pub(super) fn write(
     db: &Connection,
-    config: &SessionConfig,
+    bounds: &Bounds,
     session: &Session,
     path: &str,
     content: &str,
 ) -> rusqlite::Result<Result<(), FileError>> {
-    let id = turns::touch(db, config, session, now())?;
+    let id = turns::touch(db, bounds, session, now())?;
     let sql = "SELECT count(*), coalesce(sum(bytes), 0) FROM files WHERE session = ?1 AND path <> ?2";
     let (files, others): (i64, i64) =
         db.prepare_cached(sql)?.query_row(params![id, path], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let bytes = i64::try_from(content.len()).unwrap_or(i64::MAX);
     if files >= FILES_MAX || others.saturating_add(bytes) > WORKSPACE_BYTES_MAX {
         return Ok(Err(FileError::Full));
+    }
+    let sql = "SELECT bytes - coalesce((SELECT bytes FROM files WHERE session = ?1 AND path = ?2), 0)
+        FROM tenants WHERE name = ?3";
+    let all: i64 = db.prepare_cached(sql)?.query_row(params![id, path, session.tenant], |row| row.get(0))?;
+    if all.saturating_add(bytes).unsigned_abs() > bounds.config.files_per_tenant {
+        return Ok(Err(FileError::TenantFull));
     }
     let sql = "INSERT INTO files (session, path, bytes, content) VALUES (?1, ?2, ?3, ?4)
         ON CONFLICT (session, path) DO UPDATE SET bytes = excluded.bytes, content = excluded.content";
@@ -85,7 +93,7 @@ pub(super) fn read(db: &Connection, session: &Session, path: &str) -> rusqlite::
 /// The files under `folder`, sorted by path; `/` is all.
 pub(super) fn list(db: &Connection, session: &Session, folder: &str) -> rusqlite::Result<Vec<FileEntry>> {
     let under = if folder.ends_with('/') { folder.to_owned() } else { format!("{folder}/") };
-    let sql = "SELECT path, bytes FROM files JOIN sessions ON id = session WHERE key = ?1 ORDER BY path";
+    let sql = "SELECT path, files.bytes FROM files JOIN sessions ON id = session WHERE key = ?1 ORDER BY path";
     let mut sql = db.prepare_cached(sql)?;
     let files = sql.query_map(params![session.key], |row| {
         Ok(FileEntry { path: row.get(0)?, bytes: row.get::<_, i64>(1)?.unsigned_abs() })

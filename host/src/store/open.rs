@@ -68,6 +68,33 @@ const STEPS: &[&str] = &["
         path TEXT NOT NULL, bytes INTEGER NOT NULL, content TEXT NOT NULL,
         UNIQUE (session, path)
     ) STRICT;
+", "
+    -- How many bytes of files each session and each tenant has, kept by triggers like the number of sessions.
+    ALTER TABLE sessions ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE tenants ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
+    UPDATE sessions SET bytes = (SELECT coalesce(sum(bytes), 0) FROM files WHERE session = sessions.id);
+    UPDATE tenants SET bytes = (SELECT coalesce(sum(bytes), 0) FROM sessions WHERE tenant = tenants.name);
+    CREATE TRIGGER file_made AFTER INSERT ON files BEGIN
+        UPDATE sessions SET bytes = bytes + new.bytes WHERE id = new.session;
+    END;
+    CREATE TRIGGER file_changed AFTER UPDATE OF bytes ON files BEGIN
+        UPDATE sessions SET bytes = bytes + new.bytes - old.bytes WHERE id = new.session;
+    END;
+    CREATE TRIGGER file_gone AFTER DELETE ON files BEGIN
+        UPDATE sessions SET bytes = bytes - old.bytes WHERE id = old.session;
+    END;
+    CREATE TRIGGER session_grown AFTER UPDATE OF bytes ON sessions BEGIN
+        UPDATE tenants SET bytes = bytes + new.bytes - old.bytes WHERE name = new.tenant;
+    END;
+    DROP TRIGGER session_made;
+    CREATE TRIGGER session_made AFTER INSERT ON sessions BEGIN
+        INSERT INTO tenants VALUES (new.tenant, 1, 0) ON CONFLICT (name) DO UPDATE SET sessions = sessions + 1;
+    END;
+    DROP TRIGGER session_gone;
+    CREATE TRIGGER session_gone AFTER DELETE ON sessions BEGIN
+        UPDATE tenants SET sessions = sessions - 1, bytes = bytes - old.bytes WHERE name = old.tenant;
+        DELETE FROM tenants WHERE name = old.tenant AND sessions <= 0;
+    END;
 "];
 
 /// Opens the database of the folder `dir`, making both if they are not there.
@@ -131,7 +158,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         open(dir.path()).unwrap().pragma_update(None, "user_version", 99).unwrap();
         let refused = open(dir.path()).unwrap_err();
-        assert!(matches!(refused, StoreError::Newer { version: 99, known: 1, .. }));
+        assert!(matches!(refused, StoreError::Newer { version: 99, known: 2, .. }));
         let said = refused.to_string();
         assert!(said.contains("sessions.db") && said.contains("version 99") && said.contains("hint:"), "{said}");
     }

@@ -36,7 +36,7 @@ fn lines(messages: &[Message]) -> Vec<String> {
 
 fn open(config: &SessionConfig) -> (TempDir, Store) {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(dir.path(), config).unwrap();
+    let store = Store::open(dir.path(), config, &Metrics::new()).unwrap();
     (dir, store)
 }
 
@@ -151,11 +151,11 @@ async fn a_turn_larger_than_its_session_keeps_its_end() {
 async fn what_was_recorded_is_there_after_a_start_without_a_goodbye() {
     let dir = tempfile::tempdir().unwrap();
     let session = key("acme", "1");
-    let store = Store::open(dir.path(), &SessionConfig::default()).unwrap();
+    let store = Store::open(dir.path(), &SessionConfig::default(), &Metrics::new()).unwrap();
     store.begin(&session, "a", &said("hello"), &facts(&[("lang", "en")])).await;
     store.file_write(&session, "/f".to_owned(), "text".to_owned()).await.unwrap();
     // The first store's thread still has the file open, as a killed process would have left it.
-    let again = Store::open(dir.path(), &SessionConfig::default()).unwrap();
+    let again = Store::open(dir.path(), &SessionConfig::default(), &Metrics::new()).unwrap();
     let recall = again.recall(&session, "b").await;
     assert_eq!((lines(&recall.history), recall.facts), (vec!["user: hello".to_owned()], facts(&[("lang", "en")])));
     assert_eq!(again.file_read(&session, "/f".to_owned()).await, Ok("text".to_owned()));
@@ -178,7 +178,7 @@ async fn a_closed_store_has_written_all_and_does_no_more() {
     assert_eq!(history(&store, &session).await, [""; 0]);
     assert_eq!(store.file_write(&session, "/f".to_owned(), String::new()).await, Err(FileError::Failed));
 
-    let again = Store::open(dir.path(), &SessionConfig::default()).unwrap();
+    let again = Store::open(dir.path(), &SessionConfig::default(), &Metrics::new()).unwrap();
     let kept = history(&again, &session).await;
     assert_eq!((kept.len(), kept.last().map(String::as_str)), (51, Some("agent: last!")));
 }
@@ -219,19 +219,43 @@ async fn a_tenants_longest_idle_sessions_make_room() {
 fn idle_sessions_are_swept_with_all_that_is_theirs() {
     let dir = tempfile::tempdir().unwrap();
     let db = open::open(dir.path()).unwrap();
-    let config = SessionConfig { idle: Duration::from_secs(1), ..SessionConfig::default() };
+    let bounds = Bounds {
+        config: SessionConfig { idle: Duration::from_secs(1), ..SessionConfig::default() },
+        metrics: Metrics::new(),
+    };
     let (old, new) = (Session::from(&key("acme", "old")), Session::from(&key("acme", "new")));
     let beginning = Beginning { turn: "a".to_owned(), input: said("x"), facts: facts(&[("lang", "en")]) };
-    turns::begin(&db, &config, &old, &beginning).unwrap();
-    files::write(&db, &config, &old, "/f", "x").unwrap().unwrap();
-    turns::touch(&db, &config, &old, 1000).unwrap();
-    turns::touch(&db, &config, &new, 2000).unwrap();
-    assert_eq!(turns::sweep(&db, &config, 2500), Ok(false));
+    turns::begin(&db, &bounds, &old, &beginning).unwrap();
+    files::write(&db, &bounds, &old, "/f", "x").unwrap().unwrap();
+    turns::touch(&db, &bounds, &old, 1000).unwrap();
+    turns::touch(&db, &bounds, &new, 2000).unwrap();
+    assert_eq!(turns::sweep(&db, &bounds, 2500), Ok(false));
     let count =
         |table: &str| -> i64 { db.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap() };
     assert_eq!(["sessions", "turns", "messages", "facts", "files"].map(count), [1, 0, 0, 0, 0]);
-    assert_eq!(turns::sweep(&db, &config, 5000), Ok(false));
+    assert_eq!(turns::sweep(&db, &bounds, 5000), Ok(false));
     assert_eq!(["sessions", "tenants"].map(count), [0, 0]);
+}
+
+#[tokio::test]
+async fn the_workspaces_of_a_tenant_share_one_bound_and_give_back_what_goes() {
+    let config = SessionConfig { files_per_tenant: 100, per_tenant: 2, ..SessionConfig::default() };
+    let (_dir, store) = open(&config);
+    let (one, two) = (key("acme", "1"), key("acme", "2"));
+    let file = |bytes: usize| "x".repeat(bytes);
+    store.file_write(&one, "/a".to_owned(), file(60)).await.unwrap();
+    store.file_write(&two, "/b".to_owned(), file(40)).await.unwrap();
+    assert_eq!(store.file_write(&two, "/c".to_owned(), file(1)).await, Err(FileError::TenantFull));
+    store.file_write(&key("beta", "1"), "/a".to_owned(), file(100)).await.unwrap();
+    store.file_write(&one, "/a".to_owned(), file(59)).await.unwrap();
+    store.file_write(&two, "/c".to_owned(), file(1)).await.unwrap();
+    store.file_delete(&two, "/b".to_owned()).await.unwrap();
+    store.file_write(&two, "/c".to_owned(), file(41)).await.unwrap();
+    // A third session makes the longest idle one go, with its files.
+    turn(&store, &key("acme", "3"), "t", "x").await;
+    assert!(history(&store, &one).await.is_empty());
+    store.file_write(&two, "/a".to_owned(), file(59)).await.unwrap();
+    assert_eq!(store.file_write(&two, "/d".to_owned(), file(1)).await, Err(FileError::TenantFull));
 }
 
 #[tokio::test]
@@ -290,14 +314,15 @@ proptest! {
             open::open(dir.path()).unwrap()
         };
         let config = SessionConfig { turns: turns_max, bytes, ..SessionConfig::default() };
+        let bounds = Bounds { config, metrics: Metrics::new() };
         let session = Session::from(&key("acme", "1"));
         for (index, (size, answered)) in steps.iter().enumerate() {
             let input = keep::fit(said(&"x".repeat(*size)).iter(), bytes);
             let beginning = Beginning { turn: index.to_string(), input, facts: BTreeMap::new() };
-            turns::begin(&db, &config, &session, &beginning).unwrap();
+            turns::begin(&db, &bounds, &session, &beginning).unwrap();
             if let Some((back, size)) = answered {
                 let answer = keep::fit(said(&"y".repeat(*size)).iter(), bytes);
-                turns::answer(&db, &config, &session, &index.saturating_sub(*back).to_string(), &answer).unwrap();
+                turns::answer(&db, &bounds, &session, &index.saturating_sub(*back).to_string(), &answer).unwrap();
             }
             let history = turns::recall(&db, &session, "another").unwrap().history;
             prop_assert!(history.iter().map(keep::size).sum::<u64>() <= bytes);

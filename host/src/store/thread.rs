@@ -6,14 +6,17 @@
 
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::{
     sync::{mpsc, oneshot},
     time::Instant,
 };
 
-use super::turns::{self, now};
-use crate::config::SessionConfig;
+use super::{
+    Bounds,
+    turns::{self, now},
+};
 
 /// How many jobs may wait; then who asks waits too. A job holds a turn's kept messages or a file, so what waits is
 /// bounded in bytes as well.
@@ -46,7 +49,7 @@ pub(super) enum Job {
 }
 
 /// Serves `jobs` until they are closed.
-pub(super) async fn serve(mut db: Connection, config: &SessionConfig, mut jobs: mpsc::Receiver<Job>) {
+pub(super) async fn serve(mut db: Connection, bounds: &ArcSwap<Bounds>, mut jobs: mpsc::Receiver<Job>) {
     let mut faults = Faults { lost: 0, said: false, quiet_until: Instant::now() };
     let mut sweep_at = Instant::now();
     let mut waiting = Vec::with_capacity(QUEUE);
@@ -68,7 +71,7 @@ pub(super) async fn serve(mut db: Connection, config: &SessionConfig, mut jobs: 
         }
         group(&mut db, works, &mut faults);
         if Instant::now() >= sweep_at {
-            let more = turns::sweep(&db, config, now());
+            let more = turns::sweep(&db, &bounds.load(), now());
             let more = more.inspect_err(|error| faults.failed(error)).unwrap_or(false);
             sweep_at = Instant::now() + if more { SWEEP_AGAIN } else { SWEEP_EVERY };
         }

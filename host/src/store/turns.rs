@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::{Recall, Session, facts, keep};
+use super::{Bounds, Recall, Session, facts, keep};
 use crate::{
     bindings::types::{Content, File, Message, Role},
-    config::SessionConfig,
+    limit::Limit,
 };
 
 /// How many sessions one statement deletes at most, so that a sweep delays a waiting turn by little.
@@ -27,17 +27,18 @@ pub(super) fn now() -> i64 {
 
 /// Notes that a session is in use, making it if it is new, and gives its row. One that was idle for too long, and that no
 /// sweep has found yet, begins anew. The tenant's longest idle sessions go if it has more than it may.
-pub(super) fn touch(db: &Connection, config: &SessionConfig, session: &Session, now: i64) -> rusqlite::Result<i64> {
+pub(super) fn touch(db: &Connection, bounds: &Bounds, session: &Session, now: i64) -> rusqlite::Result<i64> {
     let sql = "DELETE FROM sessions WHERE key = ?1 AND used < ?2";
-    db.prepare_cached(sql)?.execute(params![session.key, used_since(config, now)])?;
+    db.prepare_cached(sql)?.execute(params![session.key, used_since(bounds, now)])?;
     let sql = "INSERT INTO sessions (key, tenant, agent, used) VALUES (?1, ?2, ?3, ?4)
         ON CONFLICT (key) DO UPDATE SET used = excluded.used RETURNING id";
     let values = params![session.key, session.tenant, session.agent, now];
     let id = db.prepare_cached(sql)?.query_row(values, |row| row.get(0))?;
     let sql = "SELECT sessions FROM tenants WHERE name = ?1";
     let sessions: i64 = db.prepare_cached(sql)?.query_row([&session.tenant], |row| row.get(0))?;
-    let over = sessions - i64::from(config.per_tenant);
+    let over = sessions - i64::from(bounds.config.per_tenant);
     if over > 0 {
+        bounds.metrics.limit_of(Limit::Sessions, &session.tenant);
         let sql = "DELETE FROM sessions WHERE id IN
             (SELECT id FROM sessions WHERE tenant = ?1 AND id <> ?2 ORDER BY used, id LIMIT ?3)";
         db.prepare_cached(sql)?.execute(params![session.tenant, id, over.min(SWEPT_AT_ONCE)])?;
@@ -46,37 +47,37 @@ pub(super) fn touch(db: &Connection, config: &SessionConfig, session: &Session, 
 }
 
 /// Deletes sessions that were idle for too long; whether there may be more of them.
-pub(super) fn sweep(db: &Connection, config: &SessionConfig, now: i64) -> rusqlite::Result<bool> {
+pub(super) fn sweep(db: &Connection, bounds: &Bounds, now: i64) -> rusqlite::Result<bool> {
     let sql = "DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE used < ?1 ORDER BY used LIMIT ?2)";
-    let gone = db.prepare_cached(sql)?.execute(params![used_since(config, now), SWEPT_AT_ONCE])?;
+    let gone = db.prepare_cached(sql)?.execute(params![used_since(bounds, now), SWEPT_AT_ONCE])?;
     Ok(i64::try_from(gone).is_ok_and(|gone| gone >= SWEPT_AT_ONCE))
 }
 
 /// Since when a session must have been used not to be idle for too long.
-fn used_since(config: &SessionConfig, now: i64) -> i64 {
-    now.saturating_sub(i64::try_from(config.idle.as_millis()).unwrap_or(i64::MAX))
+fn used_since(bounds: &Bounds, now: i64) -> i64 {
+    now.saturating_sub(i64::try_from(bounds.config.idle.as_millis()).unwrap_or(i64::MAX))
 }
 
 /// Records that a turn begins.
 pub(super) fn begin(
     db: &Connection,
-    config: &SessionConfig,
+    bounds: &Bounds,
     session: &Session,
     beginning: &Beginning,
 ) -> rusqlite::Result<()> {
     let Beginning { turn, input, facts } = beginning;
-    let id = touch(db, config, session, now())?;
+    let id = touch(db, bounds, session, now())?;
     let sql = "INSERT INTO turns (session, turn, bytes) VALUES (?1, ?2, ?3) RETURNING seq";
     let seq = db.prepare_cached(sql)?.query_row(params![id, turn, total(input)], |row| row.get(0))?;
     insert(db, seq, 0, input)?;
     facts::note(db, id, seq, facts)?;
-    cut(db, config, id)
+    cut(db, bounds, id)
 }
 
 /// Records what the agent said in a turn. The turn of a session that is gone, or that was cut, is none any more.
 pub(super) fn answer(
     db: &Connection,
-    config: &SessionConfig,
+    bounds: &Bounds,
     session: &Session,
     turn: &str,
     said: &[Message],
@@ -89,7 +90,7 @@ pub(super) fn answer(
     insert(db, seq, n, said)?;
     db.prepare_cached("UPDATE turns SET bytes = bytes + ?2 WHERE seq = ?1")?.execute(params![seq, total(said)])?;
     db.prepare_cached("UPDATE sessions SET used = ?2 WHERE id = ?1")?.execute(params![id, now()])?;
-    cut(db, config, id)
+    cut(db, bounds, id)
 }
 
 /// What is kept of the turns that began before this one. A turn that could not be recorded is the newest.
@@ -114,12 +115,12 @@ fn find(db: &Connection, session: &Session, turn: &str) -> rusqlite::Result<Opti
 }
 
 /// Cuts a session to the turns and bytes that it keeps, oldest turns first.
-fn cut(db: &Connection, config: &SessionConfig, session: i64) -> rusqlite::Result<()> {
+fn cut(db: &Connection, bounds: &Bounds, session: i64) -> rusqlite::Result<()> {
     let sql = "SELECT seq, bytes FROM turns WHERE session = ?1 ORDER BY seq DESC";
     let mut sql = db.prepare_cached(sql)?;
     let turns = sql.query_map([session], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs())))?;
     let turns: Vec<(i64, u64)> = turns.collect::<rusqlite::Result<_>>()?;
-    let kept = keep::newest(turns.iter().map(|(_, bytes)| *bytes), config.turns, config.bytes);
+    let kept = keep::newest(turns.iter().map(|(_, bytes)| *bytes), bounds.config.turns, bounds.config.bytes);
     if let Some((first_cut, _)) = turns.get(kept) {
         let sql = "DELETE FROM turns WHERE session = ?1 AND seq <= ?2";
         db.prepare_cached(sql)?.execute(params![session, first_cut])?;
@@ -127,7 +128,7 @@ fn cut(db: &Connection, config: &SessionConfig, session: i64) -> rusqlite::Resul
         facts::prune(db, session, oldest)?;
     }
     match turns.first() {
-        Some((newest, bytes)) if kept == 1 && *bytes > config.bytes => shorten(db, *newest, config.bytes),
+        Some((newest, bytes)) if kept == 1 && *bytes > bounds.config.bytes => shorten(db, *newest, bounds.config.bytes),
         _ => Ok(()),
     }
 }

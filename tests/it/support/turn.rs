@@ -74,8 +74,10 @@ pub struct Answer {
     pub bytes: String,
     /// The `data` of each frame, `done` included.
     pub frames: Vec<Value>,
-    /// All text of all answers.
+    /// All text of all answers, without the number of a failure that stands behind the apology.
     pub text: String,
+    /// That number: what the turn's crash card is found by.
+    pub number: Option<String>,
 }
 
 impl Ask {
@@ -211,8 +213,10 @@ impl Answer {
             assert_eq!(event, if index <= last { "message" } else { "done" }, "frame {index} of {bytes}");
             assert_eq!(frame["is_finish"], json!(index >= last), "frame {index} of {bytes}");
         }
-        let text = frames.iter().filter_map(|frame| frame["answer_stream"].as_str()).collect();
-        Self { bytes, frames, text }
+        let text: String = frames.iter().filter_map(|frame| frame["answer_stream"].as_str()).collect();
+        let number = number_of(&text);
+        let text = number.as_ref().map_or(text.as_str(), |_| &text[..text.len() - NUMBERED]).to_owned();
+        Self { bytes, frames, text, number }
     }
 
     /// The tool calls that were sent to the device.
@@ -224,9 +228,20 @@ impl Answer {
     /// inside.
     pub fn assert_apology(&self, before: &str) {
         assert_eq!(self.text, format!("{before}{APOLOGY}"), "{}", self.bytes);
+        assert!(self.number.is_some(), "a failure has a number: {}", self.bytes);
         let bytes = self.bytes.to_lowercase();
         for word in INNER {
             assert!(!bytes.contains(word), "{word:?} is in {}", self.bytes);
         }
     }
+}
+
+/// How many bytes a number, its brackets and the blank before them take.
+const NUMBERED: usize = " [12345678]".len();
+
+/// The number of a failure behind a text, if there is one.
+pub fn number_of(text: &str) -> Option<String> {
+    let number = text.get(text.len().checked_sub(NUMBERED)?..)?.strip_prefix(" [")?.strip_suffix(']')?;
+    let is_one = number.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+    is_one.then(|| number.to_owned())
 }

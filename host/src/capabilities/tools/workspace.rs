@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 use super::schema::ToolSpec;
 use crate::{
     bindings::types::ToolError,
-    ids::SessionKey,
-    store::{FileError, PATH_BYTES_MAX, Store},
+    capabilities::{Tally, TurnCtx},
+    limit::Limit,
+    store::{FileError, PATH_BYTES_MAX},
     text,
 };
 
@@ -47,45 +48,51 @@ pub const TOOLS: &[ToolSpec] = &[
 ];
 
 /// Runs a tool whose arguments fit its schema.
-pub async fn run(
+pub(super) async fn run(
     name: &str,
     args: &Value,
-    session: &SessionKey,
+    ctx: &TurnCtx,
     work_dir: Option<&str>,
-    store: &Store,
+    tally: &Tally,
 ) -> Result<Value, ToolError> {
+    let (session, store) = (&ctx.session, &ctx.store);
+    let told = |error| told(error, tally);
     let given = |key: &str| args.get(key).and_then(Value::as_str);
     let file = || file_path(work_dir, given("filePath").unwrap_or_default()).map_err(ToolError::InvalidArgs);
     match name {
         "WriteFile" => {
             let content = given("content").unwrap_or_default();
-            store.file_write(session, file()?, content.to_owned()).await.map_err(tool_error)?;
+            store.file_write(session, file()?, content.to_owned()).await.map_err(told)?;
             Ok(json!({ "status": "written", "bytes": content.len() }))
         }
         "ReadFile" => {
-            let content = store.file_read(session, file()?).await.map_err(tool_error)?;
+            let content = store.file_read(session, file()?).await.map_err(told)?;
             Ok(json!({ "content": content }))
         }
         "ListFiles" => {
             let folder = folder_path(work_dir, given("path").unwrap_or_default()).map_err(ToolError::InvalidArgs)?;
-            let files = store.file_list(session, folder).await.map_err(tool_error)?;
+            let files = store.file_list(session, folder).await.map_err(told)?;
             let files: Vec<Value> =
                 files.iter().map(|file| json!({ "path": file.path, "bytes": file.bytes })).collect();
             Ok(json!({ "files": files }))
         }
         "DeleteFile" => {
-            store.file_delete(session, file()?).await.map_err(tool_error)?;
+            store.file_delete(session, file()?).await.map_err(told)?;
             Ok(json!({ "status": "deleted" }))
         }
         other => Err(ToolError::Unknown(format!("there is no tool `{other}` in this turn"))),
     }
 }
 
-fn tool_error(error: FileError) -> ToolError {
+/// The error as the guest gets it; a bound that was run into is noted.
+fn told(error: FileError, tally: &Tally) -> ToolError {
     match error {
-        FileError::NotFound => ToolError::InvalidArgs(format!("filePath: {error}")),
-        FileError::TooLarge | FileError::Full | FileError::Failed => ToolError::Failed(error.to_string()),
+        FileError::NotFound => return ToolError::InvalidArgs(format!("filePath: {error}")),
+        FileError::TooLarge | FileError::Full => tally.strike(Limit::Workspace),
+        FileError::TenantFull => tally.strike(Limit::TenantFiles),
+        FileError::Failed => {}
     }
+    ToolError::Failed(error.to_string())
 }
 
 /// A file's path from the workspace's root.

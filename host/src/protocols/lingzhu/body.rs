@@ -3,7 +3,13 @@
 //! It knows bytes only. A client that is refused before its body was read is let send some of it, because a connection
 //! that is closed over unread bytes is reset, and the client would see that instead of the answer.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use axum::{
     body::Body,
@@ -16,9 +22,13 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
+use crate::{limit::Limit, tenants::Tenant};
+
 /// What all bodies that are held at once may take together: twenty-five of the largest, or a few kilobytes for each of
 /// tens of thousands. A client that keeps the host waiting for the rest of a body holds what it has sent.
 const HELD_MAX: usize = 256 * 1024 * 1024;
+/// What those of one tenant's clients may take of it: three tenants cannot take the room of a fourth.
+const TENANT_HELD_MAX: usize = HELD_MAX / 4;
 /// What bodies are counted in.
 const UNIT: usize = 4 * 1024;
 /// How many times the largest body is read and thrown away of a client that sends more.
@@ -30,9 +40,27 @@ const THROW_AWAY_TIME: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub(super) struct Room(Arc<Semaphore>);
 
+/// The room for one tenant's bodies.
+#[derive(Debug)]
+pub(super) struct TenantRoom {
+    all: Room,
+    held: Arc<AtomicUsize>,
+}
+
 /// A body's share of the room; given back when dropped.
 #[derive(Debug, Default)]
-pub(super) struct Share(Option<OwnedSemaphorePermit>);
+pub(super) struct Share {
+    of_all: Option<OwnedSemaphorePermit>,
+    of_tenant: Option<(Arc<AtomicUsize>, usize)>,
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        if let Some((held, bytes)) = &self.of_tenant {
+            held.fetch_sub(*bytes, Ordering::AcqRel);
+        }
+    }
+}
 
 /// A body that was read.
 #[derive(Debug)]
@@ -64,6 +92,9 @@ pub(super) enum Unread {
     /// There is no room for it now.
     #[error("the server is busy")]
     NoRoom,
+    /// There is none of the tenant's.
+    #[error("too many requests")]
+    NoTenantRoom,
     /// It broke off.
     #[error("the body broke off")]
     Broken,
@@ -76,13 +107,30 @@ impl Unread {
             Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooSlow(_) => StatusCode::REQUEST_TIMEOUT,
             Self::NoRoom => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NoTenantRoom => StatusCode::TOO_MANY_REQUESTS,
             Self::Broken => StatusCode::BAD_REQUEST,
+        }
+    }
+
+    /// The bound that it ran into.
+    pub(super) fn limit(&self) -> Option<Limit> {
+        match self {
+            Self::TooLarge(_) => Some(Limit::Body),
+            Self::TooSlow(_) => Some(Limit::RequestTime),
+            Self::NoRoom => Some(Limit::Bodies),
+            Self::NoTenantRoom => Some(Limit::TenantBodies),
+            Self::Broken => None,
         }
     }
 }
 
 /// Reads a body within its bounds.
-pub(super) async fn read(mut body: Body, headers: &HeaderMap, bounds: Bounds, room: &Room) -> Result<Whole, Unread> {
+pub(super) async fn read(
+    mut body: Body,
+    headers: &HeaderMap,
+    bounds: Bounds,
+    room: &TenantRoom,
+) -> Result<Whole, Unread> {
     let Bounds { max, time } = bounds;
     let deadline = Instant::now() + time;
     if announced(headers).is_some_and(|length| length > max as u64) {
@@ -109,10 +157,10 @@ pub(super) async fn read(mut body: Body, headers: &HeaderMap, bounds: Bounds, ro
             discard(body, max * (THROWN_AWAY - 1)).await;
             return Err(Unread::TooLarge(max));
         }
-        if !room.fits(&mut share, size) {
+        if let Err(unread) = room.fits(&mut share, size) {
             drop((bytes, share));
             discard(body, max).await;
-            return Err(Unread::NoRoom);
+            return Err(unread);
         }
         bytes.extend_from_slice(&data);
     }
@@ -149,19 +197,32 @@ impl Default for Room {
 }
 
 impl Room {
+    /// The room for the bodies of this tenant's clients.
+    pub(super) fn of(&self, tenant: &Tenant) -> TenantRoom {
+        TenantRoom { all: self.clone(), held: Arc::clone(&tenant.account.bodies) }
+    }
+}
+
+impl TenantRoom {
     /// Makes `share` large enough for `size` bytes, if there is room.
-    fn fits(&self, share: &mut Share, size: usize) -> bool {
-        let has = share.0.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-        let Ok(more) = u32::try_from(size.div_ceil(UNIT).saturating_sub(has)) else { return false };
-        if more == 0 {
-            return true;
+    fn fits(&self, share: &mut Share, size: usize) -> Result<(), Unread> {
+        let has = share.of_all.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let units = size.div_ceil(UNIT).saturating_sub(has);
+        if units == 0 {
+            return Ok(());
         }
-        let Ok(permit) = Arc::clone(&self.0).try_acquire_many_owned(more) else { return false };
-        match &mut share.0 {
+        let bytes = units.saturating_mul(UNIT);
+        let more = |held: usize| held.checked_add(bytes).filter(|held| *held <= TENANT_HELD_MAX);
+        self.held.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).map_err(|_| Unread::NoTenantRoom)?;
+        let (_, of_tenant) = share.of_tenant.get_or_insert_with(|| (Arc::clone(&self.held), 0));
+        *of_tenant += bytes;
+        let units = u32::try_from(units).map_err(|_| Unread::NoRoom)?;
+        let permit = Arc::clone(&self.all.0).try_acquire_many_owned(units).map_err(|_| Unread::NoRoom)?;
+        match &mut share.of_all {
             Some(share) => share.merge(permit),
             none => *none = Some(permit),
         }
-        true
+        Ok(())
     }
 }
 

@@ -84,7 +84,11 @@ impl Encoder {
                 said = self.plain(text);
                 last_words(if said.trim().is_empty() { &self.apology } else { &said })
             }
-            Outcome::Failed(Failure::General | Failure::ShuttingDown) => last_words(&self.apology),
+            Outcome::Failed(Failure::General(number)) => {
+                said = text::numbered(&self.apology, number.as_deref());
+                last_words(&said)
+            }
+            Outcome::Failed(Failure::ShuttingDown) => last_words(&self.apology),
         };
         self.ids.frame(Event::Message, last, true, out);
         self.ids.frame(Event::Done, Say::Answer(""), true, out);

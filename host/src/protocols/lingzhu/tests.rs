@@ -4,17 +4,9 @@ use std::collections::BTreeMap;
 
 use axum::http::Method;
 use sha2::{Digest as _, Sha256};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::*;
-use crate::{
-    admission::Admission,
-    config::{Config, KeyConfig, TenantConfig},
-    runtime::Registry,
-    store::Store,
-    tenants::Tenants,
-    turn::Turns,
-};
+use crate::config::{Config, KeyConfig, TenantConfig};
 
 /// A host of the tenant `acme`, which has the key `good` and the key `bound` to the agent `echo`, or of an open one.
 struct Here {
@@ -29,22 +21,15 @@ impl Here {
         let key = |key: &str, agent: Option<&str>| KeyConfig {
             digest: Sha256::digest(key.as_bytes()).into(),
             agent: agent.map(str::to_owned),
+            expires: None,
         };
         let keys = if keyed { vec![key("good", None), key("bound", Some("echo"))] } else { Vec::new() };
         let acme = TenantConfig { keys, ..TenantConfig::out_of_the_box() };
         let mut config = Config { tenants: BTreeMap::from([("acme".to_owned(), acme)]), ..Config::default() };
         config.lingzhu.max_body = 1024 * 1024;
         let data = tempfile::tempdir().unwrap();
-        let store = Store::open(data.path(), &config.sessions).unwrap();
-        let lobby = Arc::new(Lobby {
-            tenants: Tenants::new(&config.tenants),
-            registry: Registry::default(),
-            turns: Turns::new(tokio::runtime::Handle::current(), store, reqwest::Client::new()),
-            admission: Admission::new(1),
-            draining: CancellationToken::new(),
-            connections: TaskTracker::new(),
-            config: Arc::new(config),
-        });
+
+        let lobby = Arc::new(Lobby::for_tests(config, data.path(), 1));
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let app = routes().with_state(Arc::clone(&lobby));

@@ -74,9 +74,13 @@ impl<I: FnMut() -> String> Encoder<I> {
 
     fn finish(&mut self, outcome: &Outcome, failed: Option<PairId>, out: &mut Frames) {
         if let Outcome::Failed(failure) = outcome {
+            let numbered;
             let content = match failure {
                 Failure::Said(text) => text,
-                Failure::General => self.apology.as_str(),
+                Failure::General(number) => {
+                    numbered = text::numbered(&self.apology, number.as_deref());
+                    &numbered
+                }
                 Failure::ShuttingDown => SHUTTING_DOWN,
             };
             let known = self.ended.iter().find(|(ended, _)| Some(*ended) == failed);

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::wire::ApiKey;
 use crate::{
     ids::{self, ANONYMOUS},
-    tenants::{Access, Grant, Tenant, Tenants},
+    tenants::{Access, Grant, Place, Tenant, Tenants},
 };
 
 /// How much of a delegated key's SHA-256 names its owner's sessions: 128 bits, which nobody finds a second key for.
@@ -23,6 +23,9 @@ pub(super) struct Gate {
     pub(super) tenant: String,
     /// The agent as the address names it.
     pub(super) agent: String,
+    /// The key of the handshake.
+    key: Option<ApiKey>,
+    /// What it opened then.
     grant: Option<Grant>,
 }
 
@@ -46,14 +49,14 @@ pub(super) struct Entry {
 
 impl Gate {
     /// The gate that `key`, shown at the handshake, leads to. Without a key it may stay shut until a message shows one.
-    pub(super) fn knock(tenants: &Tenants, tenant: String, agent: String, key: Option<&ApiKey>) -> Result<Self, Shut> {
-        let grant = match tenants.access(&tenant, key.map(ApiKey::expose)) {
+    pub(super) fn knock(tenants: &Tenants, tenant: String, agent: String, key: Option<ApiKey>) -> Result<Self, Shut> {
+        let grant = match tenants.access(&tenant, key.as_ref().map(ApiKey::expose)) {
             Access::Granted(grant) if grant.opens(&agent) => Some(grant),
             Access::Unknown => return Err(Shut::NoSuchTenant),
             Access::Granted(_) | Access::Unauthorized if key.is_some() => return Err(Shut::Unauthorized),
             Access::Granted(_) | Access::Unauthorized => None,
         };
-        Ok(Self { tenant, agent, grant })
+        Ok(Self { tenant, agent, key, grant })
     }
 
     /// Whether the handshake opened it, so that the client may know what is behind it.
@@ -61,7 +64,19 @@ impl Gate {
         self.grant.is_some()
     }
 
-    /// Lets in a message that shows `key`, or `None` if it may not come in.
+    /// A place among the connections of the tenant that the handshake opened, or, if there is none, that tenant's name;
+    /// nothing while the gate is shut.
+    pub(super) fn place(&self) -> Option<Result<Place, String>> {
+        self.grant.as_ref().map(|grant| place(&grant.tenant))
+    }
+
+    /// The tenant that the handshake opened, for what is counted.
+    pub(super) fn opened(&self) -> Option<&str> {
+        self.grant.as_ref().map(|grant| grant.tenant.name.as_str())
+    }
+
+    /// Lets in a message that shows `key`, or `None` if it may not come in. Both keys are asked about anew: they may have
+    /// expired, or have been taken out of the configuration, since the handshake.
     pub(super) fn enter(&self, tenants: &Tenants, key: Option<&ApiKey>) -> Option<Entry> {
         let shown = key.map(|key| tenants.access(&self.tenant, Some(key.expose())));
         let listed = match shown {
@@ -70,9 +85,18 @@ impl Gate {
         };
         // A key that the tenant lists is the platform's and says nothing of the person; any other is the user's own.
         let user = key.filter(|_| listed.is_none()).map_or_else(|| ANONYMOUS.to_owned(), owner);
-        let grant = self.grant.clone().or_else(|| listed.filter(|grant| grant.opens(&self.agent)))?;
+        let standing = match tenants.access(&self.tenant, self.key.as_ref().map(ApiKey::expose)) {
+            Access::Granted(grant) => Some(grant),
+            Access::Unauthorized | Access::Unknown => None,
+        };
+        let grant = standing.into_iter().chain(listed).find(|grant| grant.opens(&self.agent))?;
         Some(Entry { tenant: grant.tenant, user })
     }
+}
+
+/// A place among a tenant's connections, or its name if there is none.
+pub(super) fn place(tenant: &Tenant) -> Result<Place, String> {
+    Place::take(&tenant.account.connections, tenant.config.connections).ok_or_else(|| tenant.name.clone())
 }
 
 fn owner(key: &ApiKey) -> String {
@@ -91,13 +115,14 @@ mod tests {
         let keys = keys.iter().map(|(key, agent)| KeyConfig {
             digest: Sha256::digest(key.as_bytes()).into(),
             agent: agent.map(str::to_owned),
+            expires: None,
         });
         let acme = TenantConfig { keys: keys.collect(), ..TenantConfig::out_of_the_box() };
         Tenants::new(&BTreeMap::from([("acme".to_owned(), acme)]))
     }
 
     fn knock(tenants: &Tenants, tenant: &str, key: &str) -> Result<Gate, Shut> {
-        Gate::knock(tenants, tenant.to_owned(), "echo".to_owned(), ApiKey::new(key).as_ref())
+        Gate::knock(tenants, tenant.to_owned(), "echo".to_owned(), ApiKey::new(key))
     }
 
     fn user(tenants: &Tenants, gate: &Gate, key: &str) -> Option<String> {
@@ -120,6 +145,17 @@ mod tests {
         }
         let gate = knock(&tenants, "acme", "").unwrap();
         assert_eq!(user(&tenants, &gate, "good").as_deref(), Some(ANONYMOUS));
+    }
+
+    #[test]
+    fn a_key_that_is_taken_out_of_the_configuration_lets_nobody_in_any_more() {
+        let (before, after) = (tenants(&[("good", None)]), tenants(&[("better", None)]));
+        let gate = knock(&before, "acme", "good").unwrap();
+        assert!(user(&before, &gate, "").is_some());
+        assert_eq!(user(&after, &gate, ""), None);
+        assert!(user(&after, &gate, "better").is_some());
+        let open = knock(&tenants(&[]), "acme", "").unwrap();
+        assert_eq!(user(&after, &open, ""), None, "a tenant that gets its first key is open no longer");
     }
 
     #[test]

@@ -4,33 +4,51 @@
 //! reads them, and what the client says meanwhile waits or is answered at once. When the loop ends the turn's reader is
 //! dropped, which ends the turn.
 
-use std::{collections::VecDeque, ops::ControlFlow, pin::Pin, sync::Arc};
+use std::{collections::VecDeque, ops::ControlFlow, sync::Arc};
 
 use axum::extract::ws::{CloseCode, Message, close_code};
-use futures_util::StreamExt as _;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until, timeout};
 
 use super::{
-    encode::{Encoder, SHUTTING_DOWN, wire_id, write},
-    gate::{Entry, Gate},
+    encode::{Encoder, SHUTTING_DOWN, wire_id},
+    gate::{self, Gate},
     line::{Heard, Line, Socket},
     session_locks::{SessionGuard, SessionLocks},
     wire::{self, Event, Incoming, Kind, Outgoing, UserInput},
 };
 use crate::{
+    admission::Busy,
     bindings::types::{Content, Message as Said, Role},
+    config::Config,
     ids::{self, AgentId, SessionKey},
+    limit::Limit,
     protocols::Lobby,
-    script::{Frames, Reader},
+    tenants::Place,
     text,
     turn::Order,
 };
 
+mod words;
+mod work;
+
+use work::{Progress, Waiting, Work};
+
+/// Why a connection is closed that says nothing.
+const IDLE: &str = "idle";
+/// Why a connection is closed whose client does not read.
+const TOO_SLOW: &str = "too slow";
+/// What a client is told that cannot be served now.
+const TRY_AGAIN: &str = "try again later";
+
 /// A connection and all that it is doing.
 pub(super) struct Connection<S> {
     lobby: Arc<Lobby>,
+    /// The configuration as it was when the client came; a later one is the next connection's.
+    config: Arc<Config>,
     locks: Arc<SessionLocks>,
     gate: Gate,
+    /// Its place among the connections of its tenant, once it is known whose it is.
+    place: Option<Place>,
     line: Line<S>,
     work: Work,
     /// What was said while a turn ran, in order.
@@ -42,42 +60,6 @@ pub(super) struct Connection<S> {
     /// When the connection closes unless something is said, and with which reason. Counts while there is no work.
     quiet: (Instant, &'static str),
     draining: bool,
-}
-
-/// What is done about the input that is being answered.
-enum Work {
-    Nothing,
-    /// Another turn of its session runs.
-    Waiting(Box<Waiting>),
-    Running {
-        reader: Reader,
-        /// Held so that no other turn of the session begins.
-        _session: SessionGuard,
-    },
-}
-
-struct Waiting {
-    input: UserInput,
-    entry: Entry,
-    session: SessionKey,
-    /// The session's lock, or `None` if it was not to be had in time.
-    lock: Pin<Box<dyn Future<Output = Option<SessionGuard>> + Send>>,
-}
-
-/// How the work got on.
-enum Progress {
-    Session(Option<SessionGuard>),
-    Frames(Option<Frames>),
-}
-
-impl Work {
-    async fn next(&mut self) -> Progress {
-        match self {
-            Self::Nothing => std::future::pending().await,
-            Self::Waiting(waiting) => Progress::Session(waiting.lock.as_mut().await),
-            Self::Running { reader, .. } => Progress::Frames(reader.next().await),
-        }
-    }
 }
 
 /// How a connection ends.
@@ -102,11 +84,19 @@ enum Happening {
 }
 
 impl<S: Socket> Connection<S> {
-    /// A connection that came in through `gate`.
-    pub(super) fn new(lobby: Arc<Lobby>, locks: Arc<SessionLocks>, gate: Gate, socket: S) -> Self {
-        let quiet = (Instant::now() + lobby.config.mythra.idle, "idle");
+    /// A connection that came in through a gate, with its place if it has one already.
+    pub(super) fn new(
+        lobby: Arc<Lobby>,
+        locks: Arc<SessionLocks>,
+        (gate, place): (Gate, Option<Place>),
+        socket: S,
+    ) -> Self {
+        let config = lobby.config();
+        let quiet = (Instant::now() + config.mythra.idle, IDLE);
         Self {
             lobby,
+            config,
+            place,
             locks,
             gate,
             line: Line::new(socket),
@@ -135,7 +125,7 @@ impl<S: Socket> Connection<S> {
 
     async fn run(&mut self) -> Ending {
         let lobby = Arc::clone(&self.lobby);
-        let every = lobby.config.mythra.ping;
+        let every = self.config.mythra.ping;
         let mut pings = interval_at(Instant::now() + every, every);
         pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -168,7 +158,10 @@ impl<S: Socket> Connection<S> {
                 }
                 Happening::Progress(Progress::Frames(None)) => self.turn_over(),
                 Happening::Ping => self.ping(),
-                Happening::Late(ending) => Flow::Break(ending),
+                Happening::Late(ending) => {
+                    self.count_late(&ending);
+                    Flow::Break(ending)
+                }
                 Happening::Draining => self.drain(),
             };
             if let Flow::Break(ending) = flow {
@@ -180,8 +173,8 @@ impl<S: Socket> Connection<S> {
     /// By when something must have happened, and what is done if not.
     fn deadline(&self) -> Option<(Instant, Ending)> {
         if let Some(since) = self.line.stuck_since() {
-            let ending = Ending::Close(close_code::AGAIN, "too slow");
-            return Some((since + self.lobby.config.mythra.slow_reader, ending));
+            let ending = Ending::Close(close_code::AGAIN, TOO_SLOW);
+            return Some((since + self.config.mythra.slow_reader, ending));
         }
         let (at, reason) = self.quiet;
         matches!(self.work, Work::Nothing).then_some((at, Ending::Close(close_code::NORMAL, reason)))
@@ -210,7 +203,7 @@ impl<S: Socket> Connection<S> {
 
     /// The client sent a message.
     fn said(&mut self, bytes: &[u8]) -> Flow {
-        if bytes.len() > self.lobby.config.mythra.max_message {
+        if bytes.len() > self.config.mythra.max_message {
             self.too_long();
             return Flow::Break(Ending::Close(close_code::SIZE, ""));
         }
@@ -224,10 +217,11 @@ impl<S: Socket> Connection<S> {
             Incoming::Invalid(why) => {
                 self.bad_messages += 1;
                 let flow = self.complain(&why);
-                if self.bad_messages < self.lobby.config.mythra.bad_messages {
+                if self.bad_messages < self.config.mythra.bad_messages {
                     return flow;
                 }
                 tracing::info!(bad_messages = self.bad_messages, "closing: the client sends no JSON");
+                self.count(Limit::BadMessages);
                 Flow::Break(Ending::Close(close_code::POLICY, "too many invalid messages"))
             }
         }
@@ -238,10 +232,11 @@ impl<S: Socket> Connection<S> {
             self.complain(SHUTTING_DOWN)
         } else if matches!(self.work, Work::Nothing) {
             self.take(input)
-        } else if self.inputs.len() < self.lobby.config.mythra.queue {
+        } else if self.inputs.len() < self.config.mythra.queue {
             self.inputs.push_back(input);
             Flow::Continue(())
         } else {
+            self.count(Limit::Queue);
             self.complain("busy")
         }
     }
@@ -251,18 +246,29 @@ impl<S: Socket> Connection<S> {
         if input.facts_dropped > 0 {
             tracing::warn!(dropped = input.facts_dropped, "a message has more facts than are kept");
         }
-        let Some(entry) = self.gate.enter(&self.lobby.tenants, input.api_key.as_ref()) else {
+        let Some(entry) = self.gate.enter(&self.lobby.tenants(), input.api_key.as_ref()) else {
             tracing::info!("closing: no key, or a wrong one");
             self.complain("unauthorized")?;
             return Flow::Break(Ending::Close(close_code::POLICY, "unauthorized"));
         };
+        if self.place.is_none() {
+            match gate::place(&entry.tenant) {
+                Ok(place) => self.place = Some(place),
+                Err(tenant) => {
+                    self.lobby.metrics.limit_of(Limit::TenantConnections, &tenant);
+                    tracing::info!("closing: {}", Busy::Connections);
+                    self.complain(&Busy::Connections.to_string())?;
+                    return Flow::Break(Ending::Close(close_code::AGAIN, TRY_AGAIN));
+                }
+            }
+        }
         let session = SessionKey {
             agent: AgentId { tenant: entry.tenant.name.clone(), agent: self.gate.agent.clone() },
             // Apart from those of other protocols, whose ids anyone might guess.
             user: format!("mythra:{}", entry.user),
             conversation: input.session.clone().unwrap_or_else(|| self.session.clone()),
         };
-        let lock = timeout(self.lobby.config.mythra.session_wait, self.locks.of(&session).lock_owned());
+        let lock = timeout(self.config.mythra.session_wait, self.locks.of(&session).lock_owned());
         let lock = Box::pin(async move { lock.await.ok() });
         self.work = Work::Waiting(Box::new(Waiting { input, entry, session, lock }));
         Flow::Continue(())
@@ -277,8 +283,9 @@ impl<S: Socket> Connection<S> {
             return self.begin(*waiting, guard);
         }
         tracing::info!("an input waited too long for another turn of its session");
+        self.count(Limit::SessionWait);
         self.complain("busy")?;
-        self.quiet = (Instant::now() + self.lobby.config.mythra.idle, "idle");
+        self.quiet = (Instant::now() + self.config.mythra.idle, IDLE);
         self.next_input()
     }
 
@@ -295,7 +302,7 @@ impl<S: Socket> Connection<S> {
             Err(busy) => {
                 tracing::info!("closing: {busy}");
                 self.complain(&busy.to_string())?;
-                return Flow::Break(Ending::Close(close_code::AGAIN, "try again later"));
+                return Flow::Break(Ending::Close(close_code::AGAIN, TRY_AGAIN));
             }
         };
         // The input is accepted, and the client is told so before there is a guest. What the turn says comes after it,
@@ -311,6 +318,7 @@ impl<S: Socket> Connection<S> {
             input: vec![Said { role: Role::User, content: Content::Text(input.text) }],
             facts: input.facts,
             device: false,
+            protocol: "mythra",
             turn_time: None,
             encoder: Box::new(Encoder::new(response, apology)),
             permit,
@@ -325,7 +333,7 @@ impl<S: Socket> Connection<S> {
         if self.draining {
             return Flow::Break(Ending::Close(close_code::AWAY, SHUTTING_DOWN));
         }
-        self.quiet = (Instant::now() + self.lobby.config.mythra.linger, "");
+        self.quiet = (Instant::now() + self.config.mythra.linger, "");
         self.next_input()
     }
 
@@ -337,8 +345,9 @@ impl<S: Socket> Connection<S> {
     }
 
     fn ping(&mut self) -> Flow {
-        if self.unanswered_pings >= self.lobby.config.mythra.unanswered_pings {
+        if self.unanswered_pings >= self.config.mythra.unanswered_pings {
             tracing::info!(unanswered = self.unanswered_pings, "dropping a client that answers no pings");
+            self.count(Limit::UnansweredPings);
             return Flow::Break(Ending::Dead);
         }
         self.unanswered_pings += 1;
@@ -359,27 +368,6 @@ impl<S: Socket> Connection<S> {
         match self.work {
             Work::Running { .. } => Flow::Continue(()),
             Work::Nothing | Work::Waiting(_) => Flow::Break(Ending::Close(close_code::AWAY, SHUTTING_DOWN)),
-        }
-    }
-
-    fn too_long(&mut self) {
-        let max = self.lobby.config.mythra.max_message;
-        let error = format!("the message is longer than {max} bytes");
-        self.tell(&Outgoing::error(&wire_id(), &error));
-    }
-
-    /// Sends an `error` of the host's own. The connection goes on.
-    fn complain(&mut self, why: &str) -> Flow {
-        self.tell(&Outgoing::error(&wire_id(), why));
-        Flow::Continue(())
-    }
-
-    fn tell(&mut self, message: &Outgoing<'_>) {
-        let mut frame = Frames::default();
-        write(message, &mut frame);
-        // Written by us a line above: it is UTF-8.
-        if let Ok(text) = frame.bytes.freeze().try_into() {
-            self.line.say(Message::Text(text));
         }
     }
 }

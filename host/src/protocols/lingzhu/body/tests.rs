@@ -13,18 +13,23 @@ fn headers(name: header::HeaderName, value: &'static str) -> HeaderMap {
 }
 
 /// A body in these pieces; with the count of those that were read.
-fn pieces(pieces: usize, piece: &'static str) -> (Body, Arc<std::sync::atomic::AtomicUsize>) {
-    let read = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+fn pieces(pieces: usize, piece: &'static str) -> (Body, Arc<AtomicUsize>) {
+    let read = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&read);
     let stream = stream::iter(0..pieces).map(move |_| {
-        counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        counter.fetch_add(1, Ordering::Relaxed);
         Ok::<_, Infallible>(piece)
     });
     (Body::from_stream(stream), read)
 }
 
+/// The room as one tenant finds it.
+fn of_one(room: &Room) -> TenantRoom {
+    TenantRoom { all: room.clone(), held: Arc::default() }
+}
+
 async fn outcome(body: Body, headers: &HeaderMap) -> Result<Bytes, Unread> {
-    read(body, headers, BOUNDS, &Room::default()).await.map(|whole| whole.bytes)
+    read(body, headers, BOUNDS, &of_one(&Room::default())).await.map(|whole| whole.bytes)
 }
 
 #[tokio::test]
@@ -37,10 +42,10 @@ async fn a_body_within_its_bounds_is_read_whole() {
 async fn a_body_that_is_too_large_is_let_come_in_for_a_while() {
     let (body, read) = pieces(100, "12345");
     assert_eq!(outcome(body, &HeaderMap::new()).await, Err(Unread::TooLarge(10)));
-    assert_eq!(read.load(std::sync::atomic::Ordering::Relaxed), 3 + 7, "thirty bytes and what passes them");
+    assert_eq!(read.load(Ordering::Relaxed), 3 + 7, "thirty bytes and what passes them");
     let (body, read) = pieces(3, "12345");
     assert_eq!(outcome(body, &headers(header::CONTENT_LENGTH, "15")).await, Err(Unread::TooLarge(10)));
-    assert_eq!(read.load(std::sync::atomic::Ordering::Relaxed), 3);
+    assert_eq!(read.load(Ordering::Relaxed), 3);
 }
 
 #[tokio::test]
@@ -49,7 +54,7 @@ async fn a_client_that_waits_for_our_answer_is_not_waited_for() {
     headers.insert(header::CONTENT_LENGTH, axum::http::HeaderValue::from_static("15"));
     let (body, read) = pieces(3, "12345");
     assert_eq!(outcome(body, &headers).await, Err(Unread::TooLarge(10)));
-    assert_eq!(read.load(std::sync::atomic::Ordering::Relaxed), 0);
+    assert_eq!(read.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,6 +77,7 @@ async fn a_body_that_breaks_off_is_told_apart() {
 #[tokio::test]
 async fn all_bodies_share_one_room_and_give_their_share_back() {
     let room = Room(Arc::new(Semaphore::new(2)));
+    let (all, room) = (room.clone(), of_one(&room));
     let bounds = Bounds { max: 3 * UNIT, ..BOUNDS };
     let body = |bytes: usize| Body::from("x".repeat(bytes));
     let first = read(body(UNIT), &HeaderMap::new(), bounds, &room).await.unwrap();
@@ -82,5 +88,19 @@ async fn all_bodies_share_one_room_and_give_their_share_back() {
     assert_eq!(read(body(1), &none, bounds, &room).await.unwrap_err(), Unread::NoRoom);
     drop(whole.bytes);
     drop(whole.share);
-    assert_eq!(room.0.available_permits(), 2);
+    assert_eq!(all.0.available_permits(), 2);
+    assert_eq!(room.held.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
+async fn a_tenant_that_fills_its_part_of_the_room_leaves_the_others_theirs() {
+    let room = Room::default();
+    let bounds = Bounds { max: 2 * TENANT_HELD_MAX, ..BOUNDS };
+    let none = HeaderMap::new();
+    let (one, other) = (of_one(&room), of_one(&room));
+    let full = read(Body::from(vec![0; TENANT_HELD_MAX]), &none, bounds, &one).await.unwrap();
+    assert_eq!(read(Body::from("x"), &none, bounds, &one).await.unwrap_err(), Unread::NoTenantRoom);
+    read(Body::from("x"), &none, bounds, &other).await.unwrap();
+    drop(full);
+    read(Body::from("x"), &none, bounds, &one).await.unwrap();
 }

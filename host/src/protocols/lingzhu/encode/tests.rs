@@ -156,7 +156,7 @@ fn what_is_held_back_goes_before_a_command() {
 fn follow_up_questions_are_the_finished_frame() {
     check(&[chat("x"), follow_up(&["a", "b"]), done()], &[&ans("x", false), &fup(r#"["a","b"]"#), DONE]);
     check(&[follow_up(&["a"]), done()], &[&fup(r#"["a"]"#), DONE]);
-    check(&[follow_up(&["a"]), failed(Failure::General)], &[&ans(SORRY, true), DONE]);
+    check(&[follow_up(&["a"]), failed(Failure::General(None))], &[&ans(SORRY, true), DONE]);
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn an_agent_that_says_nothing_is_spoken_for() {
 
 #[test]
 fn a_failure_is_an_apology_or_the_agents_own_words() {
-    check(&[chat("x"), failed(Failure::General)], &[&ans("x", false), &ans(SORRY, true), DONE]);
+    check(&[chat("x"), failed(Failure::General(None))], &[&ans("x", false), &ans(SORRY, true), DONE]);
     check(&[failed(Failure::ShuttingDown)], &[&ans(SORRY, true), DONE]);
     check(&[failed(Failure::Said("**No** luck".to_owned()))], &[&ans("No luck", true), DONE]);
     check(&[failed(Failure::Said("![](x)".to_owned()))], &[&ans(SORRY, true), DONE]);
@@ -196,7 +196,7 @@ fn a_failure_is_an_apology_or_the_agents_own_words() {
     );
     let texts = Texts { apology: Some("Oops".to_owned()), nothing: None };
     let agent = AgentConfig { texts: BTreeMap::from([("en".to_owned(), texts)]), ..AgentConfig::default() };
-    assert_eq!(frames(encoder(&agent, "en"), &[failed(Failure::General)]), [&ans("Oops", true), DONE].concat());
+    assert_eq!(frames(encoder(&agent, "en"), &[failed(Failure::General(None))]), [&ans("Oops", true), DONE].concat());
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn any_turn() -> impl Strategy<Value = Vec<Does>> {
         _ => chat(&text),
     });
     let end = prop::sample::select(vec![0_u8, 1, 2, 3]).prop_map(|kind| match kind {
-        0 => failed(Failure::General),
+        0 => failed(Failure::General(None)),
         1 => failed(Failure::Said("s".to_owned())),
         _ => done(),
     });

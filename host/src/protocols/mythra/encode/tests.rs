@@ -134,7 +134,7 @@ fn a_tool_has_its_arguments_at_both_ends() {
 fn a_failure_closes_what_is_open_and_names_the_innermost() {
     let failed = |failure| Outcome::Failed(failure);
     assert_eq!(
-        frames(&[iteration(Phase::Start), chat("x")], &failed(Failure::General)),
+        frames(&[iteration(Phase::Start), chat("x")], &failed(Failure::General(None))),
         [
             r#"{"id":"a","type":"iteration-state","event":"start","content":"iteration 0"}"#,
             r#"{"id":"b","type":"chat-output","event":"start"}"#,
@@ -227,7 +227,7 @@ fn any_outcome() -> impl Strategy<Value = Outcome> {
     prop_oneof![
         Just(Outcome::Done),
         "x.{0,8}".prop_map(|text| Outcome::Failed(Failure::Said(text))),
-        Just(Outcome::Failed(Failure::General)),
+        Just(Outcome::Failed(Failure::General(None))),
         Just(Outcome::Failed(Failure::ShuttingDown)),
     ]
 }

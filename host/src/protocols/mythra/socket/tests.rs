@@ -5,24 +5,15 @@ use std::{collections::BTreeMap, time::Duration};
 
 use sha2::{Digest as _, Sha256};
 use tokio::task::JoinHandle;
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    super::{
-        line::tests::{Fake, Peer, pair},
-        wire::ApiKey,
-    },
+    super::line::tests::{Fake, Peer, pair},
     *,
 };
 use crate::{
-    admission::Admission,
     bindings::types::{Event as Emitted, Output},
     config::{Config, KeyConfig, TenantConfig},
-    runtime::Registry,
     script::{self, EmitFault, Failure, Outbox, Outcome},
-    store::Store,
-    tenants::Tenants,
-    turn::Turns,
 };
 
 const HI: &str = r#"{"type":"user-input","userInput":"hi"}"#;
@@ -38,21 +29,13 @@ impl Stage {
     fn new(keyed: bool, change: impl FnOnce(&mut Config)) -> Self {
         let data = tempfile::tempdir().unwrap();
         let mut config = Config::default();
-        let key = KeyConfig { digest: Sha256::digest(b"sk-good").into(), agent: None };
+        let key = KeyConfig { digest: Sha256::digest(b"sk-good").into(), agent: None, expires: None };
         let keys = if keyed { vec![key] } else { Vec::new() };
         let acme = TenantConfig { keys, ..TenantConfig::out_of_the_box() };
         config.tenants = BTreeMap::from([("acme".to_owned(), acme)]);
         change(&mut config);
-        let store = Store::open(data.path(), &config.sessions).unwrap();
-        let lobby = Arc::new(Lobby {
-            tenants: Tenants::new(&config.tenants),
-            registry: Registry::default(),
-            turns: Turns::new(tokio::runtime::Handle::current(), store, reqwest::Client::new()),
-            admission: Admission::new(8),
-            draining: CancellationToken::new(),
-            connections: TaskTracker::new(),
-            config: Arc::new(config),
-        });
+
+        let lobby = Arc::new(Lobby::for_tests(config, data.path(), 8));
         Self { lobby, locks: Arc::default(), _data: data }
     }
 
@@ -62,9 +45,8 @@ impl Stage {
 
     fn connection(&self, room: usize) -> (Connection<Fake>, Peer) {
         let (socket, peer) = pair(room);
-        let none: Option<&ApiKey> = None;
-        let gate = Gate::knock(&self.lobby.tenants, "acme".to_owned(), "echo".to_owned(), none).unwrap();
-        (Connection::new(Arc::clone(&self.lobby), Arc::clone(&self.locks), gate, socket), peer)
+        let gate = Gate::knock(&self.lobby.tenants(), "acme".to_owned(), "echo".to_owned(), None).unwrap();
+        (Connection::new(Arc::clone(&self.lobby), Arc::clone(&self.locks), (gate, None), socket), peer)
     }
 
     /// A connection that is served.
