@@ -21,9 +21,11 @@ mod attacks;
 mod case;
 mod clients;
 mod ear;
+mod elsewhere;
 mod ground;
 mod guests;
 mod heard;
+mod hold;
 mod line;
 mod report;
 mod run;
@@ -33,6 +35,7 @@ mod wire;
 
 use ear::Ear;
 use ground::Group;
+use hold::Hold;
 use report::Row;
 use run::Plan;
 
@@ -57,6 +60,9 @@ pub struct SelftestArgs {
     /// Only these limits, such as memory,cpu-time
     #[arg(long, value_name = "LIMIT,..", value_delimiter = ',')]
     pub only: Vec<String>,
+    /// Hold connections to a host, as a child of a selftest
+    #[arg(long, hide = true, value_name = "ADDR,N,N")]
+    pub hold: Option<String>,
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -65,6 +71,9 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 /// Attacks, and prints what came of it.
 pub(super) fn run(args: &SelftestArgs) -> Exit {
+    if let Some(hold) = &args.hold {
+        return child(hold);
+    }
     let ear = Ear::default();
     let plan = match plan(args, ear.clone()) {
         Ok(plan) => plan,
@@ -92,6 +101,20 @@ pub(super) fn run(args: &SelftestArgs) -> Exit {
             anstream::eprintln!("error: {error:#}");
             Exit::Failed
         }
+    }
+}
+
+/// Does what a child of a selftest is for.
+fn child(told: &str) -> Exit {
+    serve::take_descriptors();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    match (Hold::read(told), runtime) {
+        (Ok(hold), Ok(runtime)) => {
+            let left = runtime.block_on(hold.here());
+            anstream::println!("{} {}", left.open, left.closed);
+            Exit::Clean
+        }
+        _ => Exit::Usage,
     }
 }
 

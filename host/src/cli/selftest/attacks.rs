@@ -7,6 +7,7 @@ use super::{
 };
 use crate::config::Config;
 
+mod budgets;
 mod counts;
 mod crowds;
 mod fences;
@@ -14,6 +15,7 @@ mod files;
 mod requests;
 mod sockets;
 mod space;
+mod stores;
 mod time;
 
 /// All cases for a configuration: those of each group of tenants, and those of the server.
@@ -24,11 +26,13 @@ pub(super) fn all(config: &Config, groups: &[Group], descriptors: Option<u64>) -
         cases.extend(time::of_tenant(&own));
         cases.extend(space::of_tenant(&own));
         cases.extend(counts::of_tenant(&own));
+        cases.extend(stores::of_tenant(&own));
         cases.extend(crowds::of_tenant(&own));
+        cases.extend(budgets::of_tenant(&own));
     }
     if let Some(group) = groups.first() {
         let own = Own { index: 0, group, settings: settings::of_server(config, descriptors), config };
-        for case in [time::of_server(&own), fences::of_server(&own), files::of_server(&own)] {
+        for case in [time::of_server(&own), fences::of_server(&own), stores::of_server(&own), files::of_server(&own)] {
             cases.extend(case);
         }
         for case in [requests::of_server(&own), sockets::of_server(&own), crowds::of_server(&own)] {

@@ -7,7 +7,10 @@ use super::{
     settings::Setting,
     verdict::Proof,
 };
-use crate::{config::TenantConfig, limit::Limit};
+use crate::{
+    config::{BudgetConfig, TenantConfig},
+    limit::Limit,
+};
 
 /// An attack that goes on until it is stopped, or until it has shown that nothing stops it.
 pub(super) type Attack = Box<dyn FnOnce(Stand) -> Pin<Box<dyn Future<Output = Proof> + Send>> + Send>;
@@ -185,7 +188,12 @@ impl Case {
 
     /// Its tenant has what this group's have.
     pub(super) fn standing_as(mut self, group: &Group) -> Self {
-        self.tenant = TenantConfig { keys: Vec::new(), turns_per_minute: None, ..group.config.clone() };
+        self.tenant = TenantConfig {
+            keys: Vec::new(),
+            turns_per_minute: None,
+            budget: BudgetConfig::default(),
+            ..group.config.clone()
+        };
         self
     }
 }

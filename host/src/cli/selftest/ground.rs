@@ -68,6 +68,8 @@ impl Group {
         own.limits == tenant.limits
             && own.concurrent_turns == tenant.concurrent_turns
             && own.turns_per_minute == tenant.turns_per_minute
+            && own.connections == tenant.connections
+            && own.budget == tenant.budget
     }
 
     /// The key of this name, as it stands in the file: limits may be everybody's.
@@ -107,6 +109,10 @@ pub(super) struct Ground {
     pub(super) ear: Ear,
     /// A port that takes connections and says nothing.
     pub(super) silence: SocketAddr,
+    /// A port that serves images as large as it is asked for.
+    pub(super) pictures: SocketAddr,
+    /// Tenants beside the cases' own, each with its key, for what takes several.
+    pub(super) crowd: Vec<(String, String)>,
     /// The longest that any case may take.
     pub(super) max_wait: Duration,
     /// The key of the tenant that no case attacks.

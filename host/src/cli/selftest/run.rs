@@ -20,6 +20,7 @@ use tokio::{
 use super::{
     case::{Case, Pace, Plugin},
     ear::Ear,
+    elsewhere,
     ground::{GUEST, Ground, Group, LOOK, LOOKS, Stand, WITNESS},
     guests,
     report::Row,
@@ -28,7 +29,7 @@ use super::{
 };
 use crate::{
     cli::keys,
-    config::{Config, TenantConfig},
+    config::{BudgetConfig, Config, KeyConfig, TenantConfig},
     limit::Limit,
     runtime::GuestThreads,
     server::Server,
@@ -42,6 +43,9 @@ const LOADING: Duration = Duration::from_mins(1);
 
 /// How long the way down may take once all is known.
 const STOPPING: Duration = Duration::from_secs(5);
+
+/// How many tenants there are for what takes several: with their parts of the room for bodies they fill all of it.
+const CROWD: usize = 5;
 
 /// How many turns the tenant that nobody attacks may have at once.
 const WITNESSES: u32 = 4;
@@ -67,22 +71,32 @@ impl Plan {
     pub(super) async fn run(self, threads: &GuestThreads, told: impl Fn(&Row)) -> anyhow::Result<Vec<Row>> {
         let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("cannot listen")?;
+        let gallery = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("cannot listen")?;
+        let pictures = gallery.local_addr().context("cannot listen")?;
         let silence = listener.local_addr().context("cannot listen")?;
         let Self { config, groups, cases, others, max_wait, ear } = self;
         let (witness_key, witness) = keys::make();
         let mut tenants = BTreeMap::from([(WITNESS.to_owned(), witness_of(&groups, witness))]);
+        let mut crowd = Vec::new();
+        for n in 0..CROWD {
+            let (tenant, (key, entry)) = (format!("crowd-{n}"), keys::make());
+            tenants.insert(tenant.clone(), witness_of(&groups, entry));
+            crowd.push((tenant, key));
+        }
         let mut stood = Vec::new();
         for (place, mut case) in cases.into_iter().enumerate() {
             let (key, entry) = keys::make();
             case.tenant.keys = vec![entry];
             // All that the tools of a case may fetch from.
-            case.tenant.http = vec![silence.to_string()];
+            case.tenant.http = vec![silence.to_string(), pictures.to_string()];
             let tenant = format!("case-{place}");
             tenants.insert(tenant.clone(), case.tenant.clone());
             stood.push((place, tenant, key, case));
         }
         let config = on(config, tenants, folder.path());
-        lay_out(&config.plugins, stood.iter().map(|(_, tenant, _, case)| (tenant.as_str(), case.plugins)))?;
+        let bare = crowd.iter().map(|(tenant, _)| (tenant.as_str(), [].as_slice()));
+        let cases = stood.iter().map(|(_, tenant, _, case)| (tenant.as_str(), case.plugins));
+        lay_out(&config.plugins, cases.chain(bare))?;
         let server = Server::start(config.clone(), threads).await?;
         let ground = Arc::new(Ground {
             address: server.address(),
@@ -91,11 +105,14 @@ impl Plan {
             plugins: config.plugins.clone(),
             ear,
             silence,
+            pictures,
+            crowd,
             max_wait,
             witness_key,
             config,
         });
-        tokio::spawn(say_nothing(listener));
+        tokio::spawn(elsewhere::say_nothing(listener));
+        tokio::spawn(elsewhere::show_pictures(gallery));
         loaded(&ground).await?;
         let stood = stood.into_iter().map(|(place, tenant, key, case)| {
             let stand = Stand {
@@ -132,10 +149,16 @@ fn on(mut config: Config, tenants: BTreeMap<String, TenantConfig>, folder: &Path
 }
 
 /// The tenant that no case attacks: as the first of the operator's, with a turn or two at once.
-fn witness_of(groups: &[Group], key: crate::config::KeyConfig) -> TenantConfig {
+fn witness_of(groups: &[Group], key: KeyConfig) -> TenantConfig {
     let config = groups.first().map_or_else(TenantConfig::out_of_the_box, |group| group.config.clone());
     let turns = config.concurrent_turns.min(WITNESSES);
-    TenantConfig { keys: vec![key], turns_per_minute: None, concurrent_turns: turns, ..config }
+    TenantConfig {
+        keys: vec![key],
+        turns_per_minute: None,
+        concurrent_turns: turns,
+        budget: BudgetConfig::default(),
+        ..config
+    }
 }
 
 /// The address that a case's clients come from: its own, so that they count for no other's.
@@ -184,18 +207,6 @@ async fn loaded(ground: &Ground) -> anyhow::Result<()> {
         }
     };
     timeout(LOADING, wait).await.context("the selftest's guests are not loaded in time")?
-}
-
-/// Takes connections, and says nothing.
-async fn say_nothing(listener: TcpListener) {
-    let mut open = std::collections::VecDeque::new();
-    while let Ok((stream, _)) = listener.accept().await {
-        open.push_back(stream);
-        // One for each group of tenants is all that is needed at once.
-        if open.len() > 64 {
-            open.pop_front();
-        }
-    }
 }
 
 /// A case and where its row stands.

@@ -126,6 +126,7 @@ pub(super) fn of_tenants(group: &Group, config: &Config) -> Vec<Setting> {
         limit("output", Figure::size(limits.output), Size(64 * MIB)),
         limit("tool-calls", Figure::count(limits.tool_calls), Figure::Count(1_000)),
         limit("tool-time", Time(limits.tool_time), seconds(5 * 60)),
+        limit("tool-result", Figure::size(limits.tool_result), Size(64 * MIB)),
         limit("host-call", Figure::size(limits.host_call), Size(16 * MIB)),
         limit("log", Figure::size(limits.log), Size(4 * MIB)),
         limit("handles", Figure::Count(limits.handles as u64), Figure::Count(10_000)),
@@ -135,6 +136,11 @@ pub(super) fn of_tenants(group: &Group, config: &Config) -> Vec<Setting> {
     let mut turns = Setting::new("tenant-concurrent-turns", group.key("", "concurrent-turns"), turns, Some(half));
     turns.reason = "for others to have room, one tenant of this server (half of server.concurrent-turns)";
     settings.push(turns);
+    let half = Figure::count((config.server.connections / 2).max(1));
+    let connections = Figure::count(tenant.connections);
+    let mut connections = Setting::new("tenant-connections", group.key("", "connections"), connections, Some(half));
+    connections.reason = "for others to have room, one tenant of this server (half of server.connections)";
+    settings.push(connections);
     if let Some(rate) = tenant.turns_per_minute {
         settings.push(Setting::new("turns-per-minute", group.key("", "turns-per-minute"), Figure::count(rate), None));
     }
@@ -151,9 +157,15 @@ pub(super) fn of_server(config: &Config, descriptors: Option<u64>) -> Vec<Settin
     let mut connections = Setting::new("connections", "server.connections", Figure::count(server.connections), None);
     connections.ceiling = descriptors.map(|all| Figure::Count(all.saturating_sub(OTHER_DESCRIPTORS)));
     connections.reason = "with the descriptors that the system gives a process (ulimit -Hn), this host";
+    let half = Figure::count((server.connections / 2).max(1));
+    let per_address = Figure::count(server.connections_per_address);
+    let mut per_address =
+        Setting::new("connections-per-address", "server.connections-per-address", per_address, Some(half));
+    per_address.reason = "for others to have room, one address at this server (half of server.connections)";
     vec![
         Setting::new("concurrent-turns", "server.concurrent-turns", Figure::count(server.concurrent_turns), None),
         connections,
+        per_address,
         Setting::new("request-time", "server.request-time", Time(server.request_time), minutes(2)),
         Setting::new("write-time", "server.write-time", Time(server.write_time), minutes(5)),
         Setting::new("max-body", "lingzhu.max-body", Figure::size(lingzhu.max_body), Some(Size(64 * MIB))),
@@ -169,6 +181,12 @@ pub(super) fn of_server(config: &Config, descriptors: Option<u64>) -> Vec<Settin
         Setting::new("unanswered-pings", "mythra.ping, mythra.unanswered-pings", Time(pings), minutes(10)),
         Setting::new("max-size", "reload.max-size", Size(config.reload.max_size), Some(Size(GIB))),
         Setting::new("sessions", "sessions.per-tenant", Figure::count(config.sessions.per_tenant), count(10_000_000)),
+        Setting::new(
+            "tenant-files",
+            "sessions.files-per-tenant",
+            Size(config.sessions.files_per_tenant),
+            Some(Size(64 * GIB)),
+        ),
         Setting::new("session-bytes", "sessions.bytes", Size(config.sessions.bytes), Some(Size(16 * MIB))),
     ]
 }

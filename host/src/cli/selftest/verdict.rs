@@ -128,7 +128,9 @@ impl Evidence {
                 "it was stopped, but the counter of {counter} did not rise, and {rose}: something else stopped it"
             ));
         }
-        let strange = |limit: &&Limit| Some(**limit) != self.counter && !self.also.contains(limit);
+        // Every turn is a session of its own, and a configuration may keep few.
+        let own = |limit: Limit| Some(limit) == self.counter || limit == Limit::Sessions;
+        let strange = |limit: &&Limit| !own(**limit) && !self.also.contains(limit);
         if let Some(limit) = self.rose.iter().find(strange) {
             return Verdict::NotProven(format!("the counter of {limit} rose as well, which this should not touch"));
         }

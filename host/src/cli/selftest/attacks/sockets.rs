@@ -7,14 +7,17 @@ use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Message;
 
 use super::Own;
-use crate::cli::selftest::{
-    case::{Case, late},
-    clients::Caller,
-    ground::{Stand, whole},
-    heard::Mythra,
-    line::{Line, Said},
-    settings::{self, Setting, grouped, size},
-    verdict::{Proof, Trouble},
+use crate::{
+    cli::selftest::{
+        case::{Case, late},
+        clients::Caller,
+        ground::{Stand, whole},
+        heard::Mythra,
+        line::{Line, Said},
+        settings::{self, Setting, grouped, size},
+        verdict::{Proof, Trouble},
+    },
+    limit::Limit,
 };
 
 /// The most messages that a client sends to find a bound on them.
@@ -38,11 +41,20 @@ pub(super) fn of_server(own: &Own<'_>) -> Vec<Case> {
         Case::of(setting, "an input of a session whose turn goes on", session_wait).waits(mythra.session_wait).turns(2)
     });
     add("slow-reader", &|setting| {
-        Case::of(setting, "a Mythra client that reads nothing", deaf).waits(mythra.slow_reader)
+        let case = Case::of(setting, "a Mythra client that reads nothing", deaf).waits(mythra.slow_reader);
+        // Pings are not read either.
+        if pings > mythra.slow_reader + late(mythra.slow_reader) {
+            case
+        } else {
+            case.uncounted().also(&[Limit::SlowReader, Limit::UnansweredPings])
+        }
     });
     add("unanswered-pings", &|setting| Case::of(setting, "a client that answers no pings", mute).waits(pings));
     add("max-message", &|setting| Case::of(setting, "a message that is a byte too long", long_message));
-    add("max-buffer", &|setting| Case::of(setting, "fragments without end", fragments).uncounted());
+    add("max-buffer", &|setting| {
+        let case = Case::of(setting, "fragments without end", fragments);
+        Case { counter: Some(Limit::Message), ..case }
+    });
     add("queue", &|setting| Case::of(setting, "inputs while a turn goes on", queue));
     add("bad-messages", &|setting| Case::of(setting, "messages that are no JSON", bad_messages));
     for case in &mut cases {
