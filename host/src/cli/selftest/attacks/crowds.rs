@@ -232,9 +232,9 @@ async fn tenant_connections(stand: Stand) -> Proof {
     }
 }
 
-/// Begins bodies of these callers, as many as all of them may have held together, and checks that the last of them gets
-/// 503 for one more that is whole.
-async fn fill(stand: &Stand, callers: &[Caller], most: u64) -> Proof {
+/// Begins bodies of these callers, as many as all of them may have held together, and checks that one more of the case's own
+/// tenant, which is whole, gets `status`.
+async fn fill(stand: &Stand, callers: &[Caller], most: u64, status: u16) -> Proof {
     let config = &stand.ground.config;
     let each = config.lingzhu.max_body as u64;
     let count = most / each;
@@ -254,16 +254,16 @@ async fn fill(stand: &Stand, callers: &[Caller], most: u64) -> Proof {
         open.push(wire);
     }
     let held = size(each * open.len() as u64);
-    let Some(last) = callers.last() else { return Err(Trouble::Untried("there is no client".to_owned())) };
+    let last = stand.caller();
     // What is under way is not held yet: one more is refused once it is.
     loop {
         let mut wire = Wire::open(stand.way()).await.map_err(failed)?;
-        wire.send(body_head(last, each).as_bytes()).await;
+        wire.send(body_head(&last, each).as_bytes()).await;
         wire.push(body.as_bytes(), 1).await;
         wire.until("\r\n\r\n").await;
         let answer = wire.text();
-        if answer.starts_with("HTTP/1.1 503 ") {
-            return Ok(format!("{held} held, one more got 503"));
+        if answer.starts_with(&format!("HTTP/1.1 {status} ")) {
+            return Ok(format!("{held} held, one more got {status}"));
         }
         if began.elapsed() > config.server.request_time {
             return Err(Trouble::Untried("server.request-time ends bodies before so many are sent".to_owned()));
@@ -281,14 +281,14 @@ fn body_head(caller: &Caller, bytes: u64) -> String {
 }
 
 async fn tenant_bodies(stand: Stand) -> Proof {
-    fill(&stand, &[stand.caller()], BODIES / 4).await
+    fill(&stand, &[stand.caller()], BODIES / 4, 429).await
 }
 
 async fn bodies(stand: Stand) -> Proof {
     let caller =
         |(tenant, key): &(String, String)| Caller { tenant: tenant.clone(), key: Some(key.clone()), ..stand.caller() };
     let callers: Vec<_> = stand.ground.crowd.iter().map(caller).collect();
-    fill(&stand, &callers, BODIES).await
+    fill(&stand, &callers, BODIES, 503).await
 }
 
 impl Stand {
