@@ -7,12 +7,14 @@ use clap::{Args, Parser, Subcommand};
 mod chat;
 mod check;
 mod completions;
+mod failures;
 mod keys;
 mod selftest;
 mod serve;
 
 pub use chat::ChatArgs;
 pub use check::CheckArgs;
+pub use failures::FailuresArgs;
 pub use selftest::SelftestArgs;
 
 /// Serves AI agents, written as WebAssembly components, over the Mythra and Lingzhu protocols.
@@ -35,7 +37,9 @@ pub enum Command {
     Chat(ChatArgs),
     /// Attack a host of this configuration, and say of each limit whether it holds
     Selftest(SelftestArgs),
-    /// Make keys for tenants
+    /// List the turns that failed, or tell what is known of one
+    Failures(FailuresArgs),
+    /// Make keys for tenants, and for the admin listener
     #[command(subcommand)]
     Keys(KeysCommand),
     /// Print completions for a shell
@@ -82,6 +86,12 @@ pub enum KeysCommand {
         #[arg(long, value_name = "WHEN")]
         expires: Option<String>,
     },
+    /// Make a key for the admin listener, print it once, and print the line for the configuration
+    Admin {
+        /// From when on the key opens nothing: a date such as 2027-01-31, or a time from now such as 90days
+        #[arg(long, value_name = "WHEN")]
+        expires: Option<String>,
+    },
 }
 
 /// How a command ended, as the process's exit code.
@@ -103,6 +113,8 @@ impl Cli {
             Command::Check(args) => check::run(&args),
             Command::Chat(args) => chat::run(&args),
             Command::Selftest(args) => selftest::run(&args),
+            Command::Failures(args) => failures::run(&args),
+            Command::Keys(KeysCommand::Admin { expires }) => keys::admin(expires.as_deref()),
             Command::Keys(KeysCommand::New { tenant, agent, expires }) => {
                 keys::new(&tenant, agent.as_deref(), expires.as_deref())
             }

@@ -190,6 +190,19 @@ pub struct ReloadConfig {
     pub poll: Duration,
     /// The largest component that is read.
     pub max_size: u64,
+    /// What compiling one component may take.
+    pub compile: CompileConfig,
+}
+
+/// What compiling one component may take, in a process of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CompileConfig {
+    /// Bytes of address space. A large JavaScript runtime takes 0.4 GiB of memory to compile.
+    pub memory: u64,
+    /// CPU time. The largest runtime that was tried takes 14 s.
+    pub cpu: Duration,
+    /// Wall time; it has the lowest priority, so that a busy host slows it down.
+    pub time: Duration,
 }
 
 /// The Mythra endpoint. Numbers in brackets are the rows of its decisions in `docs/protocols/mythra.md`.
@@ -312,7 +325,18 @@ impl Default for SessionConfig {
 
 impl Default for ReloadConfig {
     fn default() -> Self {
-        Self { settle: Duration::from_millis(250), poll: Duration::from_secs(5), max_size: 64 * 1024 * 1024 }
+        Self {
+            settle: Duration::from_millis(250),
+            poll: Duration::from_secs(5),
+            max_size: 64 * 1024 * 1024,
+            compile: CompileConfig::default(),
+        }
+    }
+}
+
+impl Default for CompileConfig {
+    fn default() -> Self {
+        Self { memory: 3 * 1024 * 1024 * 1024, cpu: Duration::from_mins(2), time: Duration::from_mins(5) }
     }
 }
 

@@ -64,7 +64,7 @@ pub enum Compiled {
     Invalid,
     /// The compiler passed its bounds.
     Deadly,
-    /// Refused at once, because it was deadly before.
+    /// Refused at once, because the same component was refused before.
     Quarantined,
     /// The host's own trouble.
     Failed,

@@ -15,4 +15,4 @@ pub use engine::{Engine, MEMORY_MAX, TURNS_MAX};
 pub use instance::{Fallen, GuestFault};
 pub use lanes::{GuestThreads, Lanes};
 pub use meter::Meter;
-pub use registry::{Registry, Standing};
+pub use registry::{Ended, Registry, Standing, VersionRecord};

@@ -28,6 +28,7 @@ mod faults;
 mod health;
 mod reload;
 
+pub(crate) use admin::{FailureCard, Failures};
 use door::Door;
 pub use faults::faults;
 
@@ -67,14 +68,14 @@ impl Server {
         let records = Records::open(&config.data, &records)?;
         let engine = Engine::new(&config).map_err(anyhow::Error::from).context("cannot start the engine")?;
         let engine = engine.with_cache(&config.data.join("code")).context("cannot keep compiled code")?;
+        let engine = engine.counting(&metrics);
         let registry = Registry::default();
-        let names = config.tenants.keys().cloned().collect();
-        let mut watcher = Watcher::new(&config.plugins, names, &config.reload, &engine, &registry);
-        watcher.load().await;
-
         let access = Arc::new(ArcSwap::from_pointee(Tenants::new(&config.tenants)));
         let admission = Admission::new(config.server.concurrent_turns, metrics.clone(), records.clone());
         let settings = Arc::new(ArcSwap::from_pointee(config));
+        let mut watcher = Watcher::new(&settings, &engine, &registry, &metrics);
+        watcher.load().await;
+
         let keep_text = {
             let settings = Arc::clone(&settings);
             Box::new(move || settings.load().failures.text)
@@ -100,18 +101,21 @@ impl Server {
         });
         let address = listener.local_addr()?;
         let stop = CancellationToken::new();
-        let news = Arc::new(Notify::new());
+        let news = watcher.hint();
         let mut tasks = Vec::new();
 
         let (handle, admin_handle) = (Handle::new(), Handle::new());
         tracing::info!("listening on http://{}", listener.local_addr()?);
         if let Some(listener) = admin_listener {
-            tracing::info!("admin listening on http://{}", listener.local_addr()?);
-            tasks.push(serve(&lobby, listener, admin_handle.clone(), admin::routes(&lobby, store.clone()))?);
+            let address = listener.local_addr()?;
+            tracing::info!("admin listening on http://{address}");
+            let routes = admin::routes(&lobby, store.clone(), address.ip());
+            tasks.push(serve(&lobby, listener, admin_handle.clone(), routes)?);
         }
         watcher.tell();
         tasks.push(tokio::spawn(watcher.run(stop.clone())));
         let routes = protocols::routes().with_state(Arc::clone(&lobby)).merge(health::routes(&lobby, store.clone()));
+        let routes = routes.fallback(health::not_found);
         tasks.push(serve(&lobby, listener, handle.clone(), routes)?);
         Ok(Self { address, lobby, store, handle, admin_handle, stop, tasks, news })
     }
@@ -173,7 +177,6 @@ fn serve(
         .accept_error_handler(|_, error| tracing::warn!("cannot accept a connection: {error}"))
         .acceptor(Door::new(&lobby.settings, &lobby.metrics));
     server.http_builder().http1().header_read_timeout(request_time).max_buf_size(HEAD_MAX);
-    let routes = routes.fallback(health::not_found);
     Ok(tokio::spawn(async move {
         if let Err(error) = server.serve(routes.into_make_service()).await {
             tracing::error!("a listener failed: {error}");

@@ -7,6 +7,7 @@ use crate::support::{
 };
 
 mod admission;
+mod budgets;
 mod counts;
 mod fresh;
 mod memory;

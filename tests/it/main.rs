@@ -3,8 +3,10 @@
 #![expect(unreachable_pub, reason = "one binary of many modules: what they share is public within it")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test ends where what it needs is not there")]
 
+mod admin;
 mod cli;
 mod conformance;
+mod hostile;
 mod hostile_clients;
 mod hot_reload;
 mod limits;
@@ -14,5 +16,6 @@ mod process;
 mod sessions;
 mod shutdown;
 mod support;
+mod tenants;
 mod tidy;
 mod tools;

@@ -17,7 +17,10 @@ use crate::{
     capabilities::tools::ToolBox,
     config::{self, AgentConfig, Config, Faults, TenantConfig},
     ids::{self, AgentId, DEFAULT_TENANT},
-    runtime::{Engine, Unfit, compile},
+    runtime::{
+        Engine, Unfit,
+        compile::{self, Candidate},
+    },
     text,
 };
 
@@ -191,18 +194,17 @@ async fn unfit(
     own: AgentConfig,
 ) -> Result<Vec<Reason>, Faults> {
     let mut reasons = Vec::new();
-    match fit(findings, bytes, config, own).await {
-        Ok(()) => {}
+    let unfit = match fit(findings, bytes, config, own).await {
+        Ok(()) => None,
         // Nothing is known of the file then.
         Err(Unfit::Host(why)) => return Err(Faults(vec![why])),
-        Err(unfit) => reasons.push(Reason::new(&unfit.to_string())),
-    }
-    if findings.anatomy.memory > findings.memory_allowed {
-        reasons.push(Reason::new(&format!(
-            "its memories begin with {} bytes, and a turn may use {}; hint: raise limits.memory for the tenant in \
-             hostelry.toml, and in the file beside the component if it has that limit, or build it with less",
-            findings.anatomy.memory, findings.memory_allowed
-        )));
+        Err(unfit) => Some(unfit),
+    };
+    reasons.extend(unfit.as_ref().map(|unfit| Reason::new(&unfit.to_string())));
+    let (needs, allowed) = (findings.anatomy.memory, findings.memory_allowed);
+    // Said as well where something else keeps the file from being served.
+    if needs > allowed && unfit.is_some_and(|unfit| !matches!(unfit, Unfit::Memory { .. })) {
+        reasons.push(Reason::new(&Unfit::Memory { needs, allowed }.to_string()));
     }
     let faults = findings.beside.iter().flat_map(|beside| &beside.faults);
     reasons.extend(faults.map(|fault| Reason::new(fault)));
@@ -211,12 +213,20 @@ async fn unfit(
 
 /// Whether the host would take it.
 async fn fit(findings: &Findings, bytes: &Arc<[u8]>, config: &Config, own: AgentConfig) -> Result<(), Unfit> {
+    let memory = usize::try_from(findings.memory_allowed).unwrap_or(usize::MAX);
     // Before there is an engine: most that does not fit is seen at once.
-    compile::look(bytes)?;
+    compile::look(bytes)?.within(memory)?;
     let engine =
         Engine::new(&lone(config)).map_err(|error| Unfit::Host(format!("cannot start the engine: {error:#}")))?;
-    let version = findings.version.clone().unwrap_or_default();
-    compile::prepare(&engine, findings.id.clone(), bytes, version, own).await.map(drop)
+    let candidate = Candidate {
+        id: findings.id.clone(),
+        bytes: Arc::clone(bytes),
+        version: findings.version.clone().unwrap_or_default(),
+        config: own,
+        memory,
+        compile: config.reload.compile,
+    };
+    compile::prepare(&engine, candidate).await.map(drop)
 }
 
 /// The same configuration for one turn at a time, so that the engine sets aside no room for a thousand.
@@ -308,7 +318,7 @@ mod tests {
         let findings = found(&bytes, None).await;
         assert!(findings.reasons[0].what.contains("incomplete"), "{findings:?}");
         assert_eq!(findings.anatomy.imports, ["wasi:cli/exit@0.2.6"]);
-        assert!(found(b"", None).await.reasons[0].what.contains("incomplete"));
+        assert_eq!(found(b"", None).await.reasons[0].what, "the file is empty");
         assert!(found(b"\x7fELF", None).await.reasons[0].hint.is_some());
     }
 

@@ -14,14 +14,14 @@ use crate::{
 const KEY_BYTES: usize = 32;
 
 /// A new key, and what is kept of it.
-pub(super) fn make() -> (String, KeyConfig) {
+pub(super) fn draw() -> (String, KeyConfig) {
     let bytes: [u8; KEY_BYTES] = rand::rng().random();
     let key = format!("hk_{}", ids::hex(&bytes));
     let digest = Sha256::digest(key.as_bytes()).into();
     (key, KeyConfig { digest, agent: None, expires: None })
 }
 
-/// Makes a key, and prints it with the line for the configuration.
+/// Makes a tenant's key, and prints it with the line for the configuration.
 pub(super) fn new(tenant: &str, agent: Option<&str>, expires: Option<&str>) -> Exit {
     if let Some(wrong) = [Some(tenant), agent].into_iter().flatten().find(|name| !ids::is_name(name)) {
         anstream::eprintln!(
@@ -30,6 +30,26 @@ pub(super) fn new(tenant: &str, agent: Option<&str>, expires: Option<&str>) -> E
         );
         return Exit::Usage;
     }
+    make(agent, expires, |line| {
+        format!(
+            "The key above is shown once: give it to the tenant. In hostelry.toml, add its digest:\n\n\
+             [tenants.{tenant}]\nkeys = [{line}]"
+        )
+    })
+}
+
+/// Makes a key of the admin listener, and prints it with the line for the configuration.
+pub(super) fn admin(expires: Option<&str>) -> Exit {
+    make(None, expires, |line| {
+        format!(
+            "The key above is shown once: give it to the operator. In hostelry.toml, at the top, add its digest:\n\n\
+             admin-keys = [{line}]"
+        )
+    })
+}
+
+/// Makes a key, prints it, and says what to do with the line for the configuration.
+fn make(agent: Option<&str>, expires: Option<&str>, say: impl Fn(&str) -> String) -> Exit {
     let expires = match expires.map(|when| moment(when, Timestamp::now())).transpose() {
         Ok(expires) => expires,
         Err(why) => {
@@ -37,17 +57,14 @@ pub(super) fn new(tenant: &str, agent: Option<&str>, expires: Option<&str>) -> E
             return Exit::Usage;
         }
     };
-    let (key, kept) = make();
+    let (key, kept) = draw();
     let digest = format!("sha256:{}", ids::hex(&kept.digest));
     let agent = agent.map(|agent| format!(", agent = \"{agent}\"")).unwrap_or_default();
     let expires = expires.map(|expires| format!(", expires = {}", expires.strftime("%Y-%m-%dT%H:%M:%SZ")));
     let bound = agent + &expires.unwrap_or_default();
     let line = if bound.is_empty() { format!("\"{digest}\"") } else { format!("{{ hash = \"{digest}\"{bound} }}") };
     anstream::println!("{key}");
-    anstream::eprintln!(
-        "The key above is shown once: give it to the tenant. In hostelry.toml, add its digest:\n\n\
-         [tenants.{tenant}]\nkeys = [{line}]"
-    );
+    anstream::eprintln!("{}", say(&line));
     Exit::Clean
 }
 

@@ -8,8 +8,8 @@ use std::{
 };
 
 use super::{
-    AgentConfig, Config, FailureConfig, Limits, LingzhuConfig, Markdown, ModelConfig, MythraConfig, ReloadConfig,
-    ServerConfig, SessionConfig, TenantConfig, Texts, UsageConfig,
+    AgentConfig, CompileConfig, Config, FailureConfig, Limits, LingzhuConfig, Markdown, ModelConfig, MythraConfig,
+    ReloadConfig, ServerConfig, SessionConfig, TenantConfig, Texts, UsageConfig,
     section::{Page, Section},
 };
 use crate::ids;
@@ -186,6 +186,12 @@ fn reload(mut section: Section<'_, '_>) -> ReloadConfig {
         settle: section.duration("settle").unwrap_or(defaults.settle),
         poll: section.duration("poll").unwrap_or(defaults.poll),
         max_size: section.size("max-size", 1024).unwrap_or(defaults.max_size),
+        compile: CompileConfig {
+            // Less than this and the compiler itself could not start.
+            memory: section.size("compile-memory", 128 * 1024 * 1024).unwrap_or(defaults.compile.memory),
+            cpu: section.duration("compile-cpu").unwrap_or(defaults.compile.cpu),
+            time: section.duration("compile-time").unwrap_or(defaults.compile.time),
+        },
     };
     section.end();
     reload

@@ -10,12 +10,16 @@ use wasmtime::component::{
     types::{ComponentInstance, ComponentItem},
 };
 
-use super::{Engine, scan::scan};
+use super::{
+    Engine,
+    scan::{Needs, scan},
+};
 use crate::{
     bindings::{AgentPre, types::Request},
     capabilities::TurnState,
-    config::AgentConfig,
+    config::{AgentConfig, CompileConfig},
     ids::{self, AgentId},
+    limit::Limit,
 };
 
 /// The version of the contract that this host serves; every guest of the same `0.1` is served for good.
@@ -59,21 +63,56 @@ impl CompiledAgent {
     }
 }
 
+/// What a file gave, and the rules that it must keep.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// Whose agent it would be, and its name.
+    pub id: AgentId,
+    /// The component.
+    pub bytes: Arc<[u8]>,
+    /// Its hash, as [`version()`] tells it.
+    pub version: String,
+    /// What it asks for.
+    pub config: AgentConfig,
+    /// Bytes of memory that a turn of it may use.
+    pub memory: usize,
+    /// What compiling it may take.
+    pub compile: CompileConfig,
+}
+
 /// Why a file cannot be an agent here. The text is for its author: what is wrong, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Unfit {
     /// It ends in the middle: still being written, or cut off.
     #[error("the file is incomplete: it ends in the middle of a section")]
     Incomplete,
+    /// There is nothing in it, or not yet.
+    #[error("the file is empty; hint: copy it again")]
+    Empty,
     /// It is no WebAssembly at all, or not in its component form.
     #[error("{0}")]
     Format(String),
     /// Its code is not valid, or uses a proposal that this host does not allow.
     #[error("the component is not valid: {0}")]
     Invalid(String),
+    /// It is of a structure that nothing is to be compiled of.
+    #[error("{0}")]
+    Structure(String),
     /// Compiling it passes the compiler's bounds.
     #[error("the component is not compiled: {0}")]
     Deadly(String),
+    /// Its memories begin with more than a turn of it may use.
+    #[error(
+        "its memories begin with {needs} bytes, and a turn may use {allowed} (limits.memory); hint: raise limits.memory \
+         for the tenant in hostelry.toml, and in the file beside the component if it has that limit, or build it with \
+         less"
+    )]
+    Memory {
+        /// What they begin with.
+        needs: u64,
+        /// What a turn may use.
+        allowed: u64,
+    },
     /// The host's own trouble; the file may be good.
     #[error("{0}")]
     Host(String),
@@ -104,24 +143,47 @@ pub enum Unfit {
     Mismatch(String),
 }
 
+impl Unfit {
+    /// The bound that the file ran into, if it is one.
+    pub const fn limit(&self) -> Option<Limit> {
+        match self {
+            Self::Structure(_) => Some(Limit::Structure),
+            Self::Deadly(_) => Some(Limit::Compile),
+            Self::Memory { .. } => Some(Limit::Memory),
+            _ => None,
+        }
+    }
+}
+
 /// The SHA-256 of `bytes`, in hexadecimal.
 pub fn version(bytes: &[u8]) -> String {
     ids::hex(&Sha256::digest(bytes))
 }
 
-/// Compiles, links and checks a component. `version` is its hash, as [`version()`] tells it.
-pub async fn prepare(
-    engine: &Engine,
-    id: AgentId,
-    bytes: &Arc<[u8]>,
-    version: String,
-    config: AgentConfig,
-) -> Result<CompiledAgent, Unfit> {
-    look(bytes)?;
-    let component = engine.compiler().component(engine.raw(), bytes, &version).await?;
-    check_imports(engine, &component)?;
-    let handler = check_exports(engine, &component)?;
-    let pre = engine.linker().instantiate_pre(&component).map_err(|error| Unfit::Mismatch(reason(&error)))?;
+/// Compiles, links and checks a component.
+pub async fn prepare(engine: &Engine, candidate: Candidate) -> Result<CompiledAgent, Unfit> {
+    let candidate = Arc::new(candidate);
+    let looked = Arc::clone(&candidate);
+    // Not on a thread that does I/O for others: a large file takes it a while.
+    let look = tokio::task::spawn_blocking(move || look(&looked.bytes)?.within(looked.memory));
+    look.await.map_err(|error| Unfit::Host(format!("the component could not be looked at: {error}")))??;
+    let Candidate { bytes, version, compile, .. } = &*candidate;
+    let component = engine.compiler().component(engine.raw(), bytes, version, compile).await?;
+    finish(engine, &candidate, &component)
+}
+
+/// The same, if nothing has to be compiled for it; else nothing. Reads files, and so is not for a thread that does I/O.
+pub fn prepare_known(engine: &Engine, candidate: &Candidate) -> Result<Option<CompiledAgent>, Unfit> {
+    look(&candidate.bytes)?.within(candidate.memory)?;
+    let known = engine.compiler().known(engine.raw(), &candidate.version, &candidate.compile)?;
+    known.map(|component| finish(engine, candidate, &component)).transpose()
+}
+
+/// Links and checks what was compiled.
+fn finish(engine: &Engine, candidate: &Candidate, component: &Component) -> Result<CompiledAgent, Unfit> {
+    check_imports(engine, component)?;
+    let handler = check_exports(engine, component)?;
+    let pre = engine.linker().instantiate_pre(component).map_err(|error| Unfit::Mismatch(reason(&error)))?;
     match handler.get_export(engine.raw(), "handle").map(|export| export.ty) {
         Some(ComponentItem::ComponentFunc(handle)) => handle
             .typecheck::<(&Request,), (Result<(), String>,)>(&pre.instance_type())
@@ -129,12 +191,16 @@ pub async fn prepare(
         _ => return Err(Unfit::Mismatch("its handler has no function `handle`".to_owned())),
     }
     let pre = AgentPre::new(pre).map_err(|error| Unfit::Mismatch(reason(&error)))?;
+    let Candidate { id, version, config, .. } = candidate.clone();
     Ok(CompiledAgent { id, version, config, engine: engine.clone(), pre })
 }
 
 /// The first look at a file: is it a whole component, of a structure that can be compiled?
-pub fn look(bytes: &[u8]) -> Result<(), Unfit> {
+pub fn look(bytes: &[u8]) -> Result<Needs, Unfit> {
     const MAGIC: &[u8] = b"\0asm";
+    if bytes.is_empty() {
+        return Err(Unfit::Empty);
+    }
     let start = bytes.get(..bytes.len().min(4)).unwrap_or_default();
     if !MAGIC.starts_with(start) {
         let text = if bytes.starts_with(b"\x7fELF") {

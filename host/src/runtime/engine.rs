@@ -15,6 +15,7 @@ use super::precompile::Compiler;
 use crate::{
     capabilities::{self, TurnState},
     config::{Config, Limits},
+    metrics::Metrics,
 };
 
 /// How often running guests are looked at: the length of a slice, and the precision of the CPU limit. Much shorter ticks
@@ -64,6 +65,13 @@ impl Engine {
     pub fn with_cache(mut self, folder: &std::path::Path) -> std::io::Result<Self> {
         self.compiler = Compiler::with_cache(folder)?;
         Ok(self)
+    }
+
+    /// The same engine, counting in `metrics`.
+    #[must_use]
+    pub fn counting(mut self, metrics: &Metrics) -> Self {
+        self.compiler = self.compiler.counting(metrics);
+        self
     }
 
     /// What compiles components.

@@ -73,6 +73,13 @@ pub struct Fallen {
     pub backtrace: Vec<String>,
 }
 
+/// What the guest was doing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Starting,
+    Handling,
+}
+
 /// What the callback at a tick ends a guest with.
 #[derive(Debug, thiserror::Error)]
 #[error("the guest's CPU time is used up")]
@@ -102,14 +109,14 @@ pub async fn run(
         Slice::Goes => Ok(UpdateDeadline::Continue(1)),
     });
     let guest = async {
-        let instance = agent.pre().instantiate_async(&mut store).await.map_err(|error| (true, error))?;
+        let instance = agent.pre().instantiate_async(&mut store).await.map_err(|error| (Stage::Starting, error))?;
         let handler = instance.hostelry_agent_handler();
-        handler.call_handle(&mut store, &request).await.map_err(|error| (false, error))
+        handler.call_handle(&mut store, &request).await.map_err(|error| (Stage::Handling, error))
     };
     let result = meter.count(engine.ticker(), guest).await;
-    result.map_err(|(starting, error)| {
+    result.map_err(|(stage, error)| {
         let refused = store.data_mut().memory().refused();
-        Fallen { fault: fault(&error, starting, refused, &limits), backtrace: backtrace(&error) }
+        Fallen { fault: fault(&error, stage, refused, &limits), backtrace: backtrace(&error) }
     })
 }
 
@@ -150,7 +157,7 @@ fn demangled(name: &str) -> String {
 }
 
 /// What an error of the engine means. `refused` says whether the guest was ever refused memory.
-fn fault(error: &wasmtime::Error, starting: bool, refused: bool, limits: &Limits) -> GuestFault {
+fn fault(error: &wasmtime::Error, stage: Stage, refused: bool, limits: &Limits) -> GuestFault {
     if error.is::<CpuSpent>() {
         return GuestFault::CpuTime(limits.cpu_time);
     }
@@ -176,7 +183,7 @@ fn fault(error: &wasmtime::Error, starting: bool, refused: bool, limits: &Limits
         GuestFault::Handles(limits.handles)
     } else if cause.starts_with("requested len ") && cause.ends_with(&format!("exceeds limit {}", Limits::RANDOM)) {
         GuestFault::Random
-    } else if starting {
+    } else if stage == Stage::Starting {
         GuestFault::Start(text)
     } else {
         GuestFault::Trap(text)

@@ -29,26 +29,55 @@ const LOCALS_MAX: u64 = 10_000;
 /// functions of the most that one may have.
 const LOCALS_WEIGHT_MAX: u64 = 10 * LOCALS_MAX * LOCALS_MAX;
 
-/// What instantiating a component makes, multiplied out.
+/// A page of memory, unless a memory says otherwise: 64 KiB.
+const PAGE_LOG2: u32 = 16;
+
+/// What a component needs before its first instruction runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Bytes that the memories of all its instances begin with.
+    pub memory: u64,
+}
+
+impl Needs {
+    /// Refuses what needs more than `memory` bytes, which no turn could be started with.
+    pub fn within(self, memory: usize) -> Result<(), Unfit> {
+        let allowed = memory as u64;
+        if self.memory > allowed {
+            return Err(Unfit::Memory { needs: self.memory, allowed });
+        }
+        Ok(())
+    }
+}
+
+/// What instantiating a component or a module makes, multiplied out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Weight {
     /// Instances of core modules.
     core: u64,
     /// Instances of components.
     components: u64,
+    /// Memories, and the bytes that they begin with.
+    memories: u64,
+    bytes: u64,
+    tables: u64,
 }
 
 impl Weight {
     fn add(&mut self, other: Self) {
         self.core = self.core.saturating_add(other.core);
         self.components = self.components.saturating_add(other.components);
+        self.memories = self.memories.saturating_add(other.memories);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.tables = self.tables.saturating_add(other.tables);
     }
 }
 
-/// A component that is being walked: the weights of the components it can name, and its own.
+/// A component that is being walked: the weights of the components and modules it can name, and its own.
 #[derive(Debug, Default)]
 struct Level {
     components: Vec<Weight>,
+    modules: Vec<Weight>,
     own: Weight,
 }
 
@@ -56,13 +85,15 @@ struct Level {
 #[derive(Debug, Default)]
 struct Walk {
     levels: Vec<Level>,
+    /// The module that is walked.
+    module: Weight,
     parts: usize,
     functions: u64,
     locals_weight: u64,
 }
 
 /// Walks over the whole file.
-pub(super) fn scan(bytes: &[u8]) -> Result<(), Unfit> {
+pub(super) fn scan(bytes: &[u8]) -> Result<Needs, Unfit> {
     let mut walk = Walk { levels: vec![Level::default()], ..Walk::default() };
     // The parsers of what the current part stands in, and whether each is a component.
     let mut outer: Vec<(Parser, bool)> = Vec::new();
@@ -90,6 +121,7 @@ pub(super) fn scan(bytes: &[u8]) -> Result<(), Unfit> {
                 ends.push(unchecked_range.end);
                 outer.push((std::mem::replace(&mut parser, inner), in_component));
                 in_component = false;
+                walk.module = Weight { core: 1, ..Weight::default() };
                 walk.part()?;
             }
             Payload::ComponentSection { parser: inner, unchecked_range } => {
@@ -103,21 +135,18 @@ pub(super) fn scan(bytes: &[u8]) -> Result<(), Unfit> {
                 }
             }
             Payload::End(_) => {
-                if in_component {
-                    walk.leave()?;
-                }
+                let needs = if in_component { walk.leave()? } else { walk.leave_module() };
                 ends.pop();
                 match outer.pop() {
                     Some((parent, component)) => (parser, in_component) = (parent, component),
-                    None => return Ok(()),
+                    None => return Ok(needs),
                 }
             }
             other => walk.payload(&other)?,
         }
         rest = rest.get(consumed..).unwrap_or_default();
         if last && rest.is_empty() && outer.is_empty() {
-            walk.leave()?;
-            return Ok(());
+            return walk.leave();
         }
     }
 }
@@ -133,32 +162,45 @@ impl Walk {
     }
 
     /// A component is walked to its end: the one around it can name it now.
-    fn leave(&mut self) -> Result<(), Unfit> {
-        let Some(level) = self.levels.pop() else { return Ok(()) };
+    fn leave(&mut self) -> Result<Needs, Unfit> {
+        let own = self.levels.pop().unwrap_or_default().own;
         if let Some(around) = self.levels.last_mut() {
-            around.components.push(level.own);
+            around.components.push(own);
         }
-        if level.own.core > Limits::INSTANCES as u64 {
-            return Err(too_much("core instances, multiplied out", Limits::INSTANCES as u64, "instances"));
+        for (count, most, what) in [
+            (own.core, Limits::INSTANCES as u64, "core instances"),
+            (own.components, INSTANCES_MAX, "instances"),
+            (own.memories, Limits::MEMORIES as u64, "memories"),
+            (own.tables, Limits::TABLES as u64, "tables"),
+        ] {
+            if count > most {
+                return Err(too_much(&format!("{what}, multiplied out"), most, what));
+            }
         }
-        if level.own.components > INSTANCES_MAX {
-            return Err(too_much("instances, multiplied out", INSTANCES_MAX, "instances"));
+        Ok(Needs { memory: own.bytes })
+    }
+
+    /// A module is walked to its end: the component around it can name it now.
+    fn leave_module(&mut self) -> Needs {
+        if let Some(around) = self.levels.last_mut() {
+            around.modules.push(self.module);
         }
-        Ok(())
+        Needs::default()
     }
 
     fn payload(&mut self, payload: &Payload<'_>) -> Result<(), Unfit> {
         match payload {
             Payload::InstanceSection(reader) => {
                 for instance in reader.clone() {
-                    if matches!(instance.map_err(|error| invalid(&error))?, Instance::Instantiate { .. }) {
-                        self.made(Weight { core: 1, components: 0 });
+                    if let Instance::Instantiate { module_index, .. } = instance.map_err(|error| invalid(&error))? {
+                        let weight = self.named_module(0, module_index)?;
+                        self.made(weight);
                     }
                 }
             }
             Payload::ComponentInstanceSection(reader) => {
                 for instance in reader.clone() {
-                    let mut weight = Weight { core: 0, components: 1 };
+                    let mut weight = Weight { components: 1, ..Weight::default() };
                     if let ComponentInstance::Instantiate { component_index, .. } =
                         instance.map_err(|error| invalid(&error))?
                     {
@@ -172,11 +214,16 @@ impl Walk {
                     match alias.map_err(|error| invalid(&error))? {
                         ComponentAlias::Outer { kind: ComponentOuterAliasKind::Component, count, index } => {
                             let weight = self.component(count as usize, index)?;
-                            self.named(weight);
+                            self.level(|level| level.components.push(weight));
                         }
-                        ComponentAlias::InstanceExport { kind: ComponentExternalKind::Component, .. } => {
-                            return Err(unknown_component());
+                        ComponentAlias::Outer { kind: ComponentOuterAliasKind::CoreModule, count, index } => {
+                            let weight = self.named_module(count as usize, index)?;
+                            self.level(|level| level.modules.push(weight));
                         }
+                        ComponentAlias::InstanceExport {
+                            kind: ComponentExternalKind::Component | ComponentExternalKind::Module,
+                            ..
+                        } => return Err(unknown_component()),
                         _ => {}
                     }
                 }
@@ -192,10 +239,32 @@ impl Walk {
             Payload::ComponentExportSection(reader) => {
                 for export in reader.clone() {
                     let export = export.map_err(|error| invalid(&error))?;
-                    if export.kind == ComponentExternalKind::Component {
-                        let weight = self.component(0, export.index)?;
-                        self.named(weight);
+                    match export.kind {
+                        ComponentExternalKind::Component => {
+                            let weight = self.component(0, export.index)?;
+                            self.level(|level| level.components.push(weight));
+                        }
+                        ComponentExternalKind::Module => {
+                            let weight = self.named_module(0, export.index)?;
+                            self.level(|level| level.modules.push(weight));
+                        }
+                        _ => {}
                     }
+                }
+            }
+            Payload::MemorySection(reader) => {
+                for memory in reader.clone() {
+                    let memory = memory.map_err(|error| invalid(&error))?;
+                    let bytes = memory.initial.saturating_mul(1 << memory.page_size_log2.unwrap_or(PAGE_LOG2).min(16));
+                    self.module.add(Weight { memories: 1, bytes, ..Weight::default() });
+                }
+            }
+            Payload::TableSection(reader) => {
+                for table in reader.clone() {
+                    if table.map_err(|error| invalid(&error))?.ty.initial > Limits::TABLE_ELEMENTS as u64 {
+                        return Err(too_much("elements of one table", Limits::TABLE_ELEMENTS as u64, "elements"));
+                    }
+                    self.module.add(Weight { tables: 1, ..Weight::default() });
                 }
             }
             Payload::FunctionSection(reader) => {
@@ -232,15 +301,13 @@ impl Walk {
 
     /// The component that is walked makes an instance.
     fn made(&mut self, weight: Weight) {
-        if let Some(level) = self.levels.last_mut() {
-            level.own.add(weight);
-        }
+        self.level(|level| level.own.add(weight));
     }
 
-    /// The component that is walked can name one more component.
-    fn named(&mut self, weight: Weight) {
+    /// Changes the component that is walked.
+    fn level(&mut self, change: impl FnOnce(&mut Level)) {
         if let Some(level) = self.levels.last_mut() {
-            level.components.push(weight);
+            change(level);
         }
     }
 
@@ -249,6 +316,13 @@ impl Walk {
         let level = self.levels.len().checked_sub(count + 1).and_then(|at| self.levels.get(at));
         let weight = level.and_then(|level| level.components.get(index as usize));
         weight.copied().ok_or_else(|| Unfit::Invalid(format!("there is no component {index}")))
+    }
+
+    /// The weight of a module by its index, `count` levels out.
+    fn named_module(&self, count: usize, index: u32) -> Result<Weight, Unfit> {
+        let level = self.levels.len().checked_sub(count + 1).and_then(|at| self.levels.get(at));
+        let weight = level.and_then(|level| level.modules.get(index as usize));
+        weight.copied().ok_or_else(|| Unfit::Invalid(format!("there is no module {index}")))
     }
 }
 
@@ -261,85 +335,8 @@ fn unknown_component() -> Unfit {
 }
 
 fn too_much(what: &str, most: u64, unit: &str) -> Unfit {
-    Unfit::Invalid(format!("too large to compile safely: more than {most} {unit} ({what})"))
+    Unfit::Structure(format!("too large to compile safely: more than {most} {unit} ({what})"))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn text(text: &str) -> Result<(), Unfit> {
-        scan(&wat::parse_str(text).unwrap())
-    }
-
-    /// A component in which each level instantiates the one below twice.
-    fn nested(depth: usize) -> String {
-        let mut component = "(component $c0 (core module $m) (core instance (instantiate $m)))".to_owned();
-        for level in 1..=depth {
-            let below = level - 1;
-            component = format!(
-                "(component $c{level} {component} (instance (instantiate $c{below})) (instance (instantiate $c{below})))"
-            );
-        }
-        component
-    }
-
-    /// The same without depth: each component is beside the one it names.
-    fn flat(count: usize) -> String {
-        let mut parts = vec!["(component $c0 (core module $m) (core instance (instantiate $m)))".to_owned()];
-        for level in 1..=count {
-            let below = level - 1;
-            let twice = "(instance (instantiate $b)) (instance (instantiate $b))";
-            parts.push(format!("(component $c{level} (alias outer 1 {below} (component $b)) {twice})"));
-        }
-        let parts = parts.join("");
-        format!("(component {parts} (instance (instantiate $c{count})))")
-    }
-
-    #[test]
-    fn a_plain_component_passes() {
-        text("(component (core module $m (func (local i32))) (core instance (instantiate $m)))").unwrap();
-        text("(component)").unwrap();
-        // A part that is the last of the file is whole, not one that more of may come.
-        text("(component (core module (memory 1)))").unwrap();
-        text("(component (component (core module)))").unwrap();
-    }
-
-    #[test]
-    fn what_multiplies_out_is_refused_before_it_is_compiled() {
-        assert!(text(&nested(3)).is_ok());
-        assert!(matches!(text(&nested(7)), Err(Unfit::Invalid(why)) if why.contains("multiplied out")));
-        assert!(matches!(text(&nested(9)), Err(Unfit::Invalid(why)) if why.contains("deep")));
-        assert!(text(&flat(4)).is_ok());
-        assert!(matches!(text(&flat(40)), Err(Unfit::Invalid(why)) if why.contains("multiplied out")));
-    }
-
-    #[test]
-    fn functions_that_no_toolchain_makes_are_refused() {
-        let locals = format!("(component (core module (func (local {}))))", "i32 ".repeat(10_001));
-        assert!(matches!(text(&locals), Err(Unfit::Invalid(why)) if why.contains("one function")));
-        let locals = format!("(func (local {}))", "i32 ".repeat(9_900)).repeat(11);
-        let locals = format!("(component (core module {locals}))");
-        assert!(matches!(text(&locals), Err(Unfit::Invalid(why)) if why.contains("all functions")));
-        let body = format!("(component (core module (func {})))", "nop ".repeat(2 * 1024 * 1024));
-        assert!(matches!(text(&body), Err(Unfit::Invalid(why)) if why.contains("one function")));
-        let many = format!("(component (core module {}))", "(func)".repeat(100_001));
-        assert!(matches!(text(&many), Err(Unfit::Invalid(why)) if why.contains("functions")));
-    }
-
-    #[test]
-    fn a_file_that_ends_in_the_middle_is_incomplete_wherever_it_ends() {
-        let whole = wat::parse_str(nested(2)).unwrap();
-        scan(&whole).unwrap();
-        let mut complete = 0;
-        for end in 8..whole.len() {
-            match scan(&whole[..end]) {
-                Err(Unfit::Incomplete) => {}
-                // Between two sections of the outermost component nothing tells that more was to come.
-                Ok(()) => complete += 1,
-                Err(other) => panic!("at {end}: {other}"),
-            }
-        }
-        assert!(complete < 8, "{complete}");
-    }
-}
+mod tests;

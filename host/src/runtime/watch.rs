@@ -2,35 +2,44 @@
 //!
 //! Events of the file system are only a hint to look: every look reads the whole folder and compares, so that in-place
 //! writes, renames, copies, the symlink swaps of mounted volumes and a replaced folder all come out alike, and a slow
-//! poll finds what no event told. A file is taken when it has been left alone for a while and is whole; it is compiled
-//! beside what runs and made live in one step. A file that does not fit leaves the last good version serving, with the
-//! reason kept.
+//! poll finds what no event told. A file is taken when it has been left alone for a while and is whole. What has to be
+//! compiled waits in line for that, and the looking goes on; then it is made live in one step. A file that does not fit
+//! leaves the last good version serving, with the reason kept.
 
 use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
+    collections::{BTreeMap, BTreeSet, HashMap},
+    path::PathBuf,
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
-use notify::{
-    EventKind, RecursiveMode, Watcher as _,
-    event::{AccessKind, AccessMode},
+use arc_swap::ArcSwap;
+use tokio::{
+    sync::{Notify, mpsc},
+    task::{self, JoinSet},
+    time::Instant,
 };
-use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    Engine, Registry,
-    compile::{self, Unfit},
+use super::{Engine, Registry, precompile::Compiler};
+use crate::{
+    config::Config,
+    ids::AgentId,
+    limit::Limit,
+    metrics::{Metrics, Reload},
 };
-use crate::{config::ReloadConfig, ids::AgentId};
 
+mod eyes;
 mod folder;
+mod line;
+mod report;
 mod take;
 
+use eyes::Eyes;
 use folder::{Found, Print};
-use take::{Taken, take};
+use line::Line;
+use report::Report;
+use take::{Job, Outcome, Refusal, Rules};
 
 /// How long a file that ends in the middle may stay so before that is its fault and not its writer's slowness.
 const INCOMPLETE_MAX: Duration = Duration::from_secs(3);
@@ -39,89 +48,96 @@ const INCOMPLETE_MAX: Duration = Duration::from_secs(3);
 /// keep the others from serving.
 const LOAD_MAX: Duration = Duration::from_secs(20);
 
+/// How long the host is not ready because plugins are left of those that were there at its start: long enough for a full
+/// folder of honest ones, and not for ever because somebody's are none.
+const UNREADY_MAX: Duration = Duration::from_mins(2);
+
+/// How many times as long as a look takes the next one waits: a folder of twenty thousand files that never rests must not
+/// take a core for itself.
+const REST: u32 = 9;
+
 /// What the watcher works on.
 pub struct Watcher {
     root: PathBuf,
-    tenants: Vec<String>,
-    config: ReloadConfig,
+    config: Arc<ArcSwap<Config>>,
     engine: Engine,
     registry: Registry,
+    metrics: Metrics,
     seen: BTreeMap<AgentId, Seen>,
     strays: BTreeMap<String, String>,
+    /// Tenants that had more agents than they may at the last look.
+    crowded: BTreeSet<String>,
+    /// What waits to be compiled.
+    line: Line,
+    /// What is being compiled: what came of it, and which task is whose.
+    compiling: JoinSet<Outcome>,
+    jobs: HashMap<task::Id, Job>,
     /// Whether the folder could not be read the last time, so that it is said once.
     unreadable: bool,
+    /// How long the last look took.
+    took: Duration,
+    /// When the watcher was made.
+    began: Instant,
+    /// Whoever changed what the watcher reads beside the folder says so here.
+    hint: Arc<Notify>,
     /// What is told once the server listens; nothing once it does.
     kept_back: Option<Vec<Report>>,
 }
 
 /// One plugin's files as they were last looked at.
 struct Seen {
+    path: PathBuf,
     print: Print,
     since: Instant,
-    /// The files that were taken, or refused, last.
-    taken: Option<Print>,
+    /// The files that were taken, or refused, last, and by which rules.
+    taken: Option<(Print, Rules)>,
+    /// The files that wait to be compiled or are being compiled.
+    asked: Option<(Print, Rules)>,
     /// When the files were first found missing.
     missing: Option<Instant>,
 }
 
-/// What became of a plugin; said in the log.
-#[derive(Debug)]
-pub enum Report {
-    /// A version is live.
-    Live(AgentId, String),
-    /// The newest file does not serve, and why; whether an older version goes on.
-    Refused(AgentId, String, bool),
-    /// An agent is gone.
-    Withdrawn(AgentId),
-    /// A file can be no agent, and why.
-    Stray(String, String),
-    /// The folder cannot be read.
-    Unreadable(String),
-    /// The start does not wait for what is left.
-    Slow,
-}
-
-impl Report {
-    /// Says it.
-    pub fn log(&self) {
-        match self {
-            Self::Live(id, version) => tracing::info!(agent = %id, version, "agent live"),
-            Self::Refused(id, why, true) => tracing::warn!(agent = %id, "{why}; the version before goes on"),
-            Self::Refused(id, why, false) => tracing::warn!(agent = %id, "{why}"),
-            Self::Withdrawn(id) => tracing::info!(agent = %id, "agent withdrawn: its file is gone"),
-            Self::Stray(path, why) => tracing::warn!(file = %path, "{why}"),
-            Self::Slow => {
-                tracing::warn!("not every plugin was loaded in {LOAD_MAX:?}; the others follow while we serve");
-            }
-            Self::Unreadable(why) => tracing::error!("{why}; the agents that are live go on"),
-        }
-    }
-}
-
 impl Watcher {
-    /// A watcher of `root` for the agents of `tenants`.
-    pub fn new(root: &Path, tenants: Vec<String>, config: &ReloadConfig, engine: &Engine, registry: &Registry) -> Self {
+    /// A watcher of the configuration's plugins folder.
+    pub fn new(config: &Arc<ArcSwap<Config>>, engine: &Engine, registry: &Registry, metrics: &Metrics) -> Self {
         Self {
-            root: root.to_owned(),
-            tenants,
-            config: config.clone(),
+            root: config.load().plugins.clone(),
+            config: Arc::clone(config),
             engine: engine.clone(),
             registry: registry.clone(),
+            metrics: metrics.clone(),
             seen: BTreeMap::new(),
             strays: BTreeMap::new(),
+            crowded: BTreeSet::new(),
+            line: Line::default(),
+            compiling: JoinSet::new(),
+            jobs: HashMap::new(),
             unreadable: false,
+            took: Duration::ZERO,
+            began: Instant::now(),
+            hint: Arc::default(),
             kept_back: Some(Vec::new()),
         }
+    }
+
+    /// Where to say that the configuration has changed, so that the folder is looked through by the new one.
+    pub fn hint(&self) -> Arc<Notify> {
+        Arc::clone(&self.hint)
     }
 
     /// Looks until everything that is there has been taken or refused, for as long as a start may take; what is left goes
     /// on in [`Watcher::run`].
     pub async fn load(&mut self) {
+        // Nobody sends hints yet: every look is soon followed by another until all is settled.
+        let (_hint, mut hints) = mpsc::channel(1);
         let all = async {
-            while self.look().await {
-                tokio::time::sleep(self.pace()).await;
+            loop {
+                let unsettled = self.look().await;
+                if self.note_loaded(unsettled) {
+                    break;
+                }
+                self.rest(&mut hints, unsettled).await;
             }
-            self.registry.set_loaded();
         };
         if tokio::time::timeout(LOAD_MAX, all).await.is_err() {
             self.report(Report::Slow);
@@ -145,39 +161,73 @@ impl Watcher {
         // One waiting hint says all that a thousand would.
         let (hint, mut hints) = mpsc::channel(1);
         let mut eyes = Eyes::open(&self.root, &hint);
-        loop {
-            // First of all: what changed before these eyes were open told nobody.
+        let forever = async {
             loop {
-                if !self.look().await {
-                    break;
+                // First of all: what changed before these eyes were open told nobody.
+                let unsettled = self.look().await;
+                self.note_loaded(unsettled);
+                if eyes.are_elsewhere(&self.root) {
+                    eyes = Eyes::open(&self.root, &hint);
+                    continue;
                 }
-                tokio::select! {
-                    () = stop.cancelled() => return,
-                    () = tokio::time::sleep(self.pace()) => {}
-                }
+                self.rest(&mut hints, unsettled).await;
             }
+        };
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = forever => {}
+        }
+    }
+
+    /// Says that the folder has been looked through, once everything in it was taken or refused or has had its time. Tells
+    /// whether that is so.
+    fn note_loaded(&mut self, unsettled: bool) -> bool {
+        let idle = !unsettled && self.line.is_empty() && self.compiling.is_empty();
+        if (idle || self.began.elapsed() >= UNREADY_MAX) && !self.registry.is_loaded() {
             self.registry.set_loaded();
-            if eyes.are_elsewhere(&self.root) {
-                eyes = Eyes::open(&self.root, &hint);
-                continue;
-            }
+        }
+        idle
+    }
+
+    /// How long the next look waits when there is reason for one.
+    fn pace(&self) -> Duration {
+        let settle = self.config.load().reload.settle;
+        (settle / 2).max(Duration::from_millis(10)).max(self.took * REST)
+    }
+
+    /// Waits until it is time for another look, and makes live meanwhile what is compiled.
+    async fn rest(&mut self, hints: &mut mpsc::Receiver<()>, unsettled: bool) {
+        let soon = Instant::now() + self.pace();
+        let mut until = if unsettled { soon } else { Instant::now() + self.config.load().reload.poll };
+        let mut hinted = unsettled;
+        loop {
+            self.start_compiling();
+            let hint = Arc::clone(&self.hint);
             tokio::select! {
-                () = stop.cancelled() => return,
+                () = tokio::time::sleep_until(until) => return,
+                () = hint.notified() => return,
+                Some(done) = self.compiling.join_next_with_id() => {
+                    // One that changed meanwhile, or the last one, wants another look.
+                    if self.finish(done) || self.compiling.is_empty() && self.line.is_empty() {
+                        until = until.min(Instant::now() + self.pace());
+                    }
+                }
                 // What comes at once is looked at together, and a folder that never rests so often and no more.
-                _ = hints.recv() => tokio::time::sleep(self.pace()).await,
-                () = tokio::time::sleep(self.config.poll) => {}
+                Some(()) = hints.recv(), if !hinted => {
+                    hinted = true;
+                    until = until.min(Instant::now() + self.pace());
+                }
             }
         }
     }
 
-    fn pace(&self) -> Duration {
-        (self.config.settle / 2).max(Duration::from_millis(10))
-    }
-
     /// Looks once. Tells whether something is not settled yet, so that another look must follow soon.
     async fn look(&mut self) -> bool {
-        let (root, tenants) = (self.root.clone(), self.tenants.clone());
-        let found = tokio::task::spawn_blocking(move || folder::scan(&root, &tenants)).await;
+        let config = self.config.load_full();
+        let (root, tenants) = (self.root.clone(), config.tenants.keys().cloned().collect());
+        let began = Instant::now();
+        let found = task::spawn_blocking(move || folder::scan(&root, &tenants)).await;
+        self.took = began.elapsed();
         let found = match found {
             Ok(Ok(found)) => found,
             Ok(Err(error)) => {
@@ -192,14 +242,20 @@ impl Watcher {
         };
         self.unreadable = false;
         self.note_strays(&found);
-        let mut unsettled = self.note_missing(&found);
+        let mut unsettled = self.note_missing(&found, &config);
         for (id, (path, print)) in &found.plugins {
-            unsettled |= self.note(id, path, print).await;
+            let rules = Rules::of(&config, &id.tenant);
+            let job = Job { id: id.clone(), path: path.clone(), print: print.clone(), rules };
+            unsettled |= self.note(job, config.reload.settle).await;
         }
         unsettled
     }
 
     fn note_strays(&mut self, found: &Found) {
+        let before = std::mem::replace(&mut self.crowded, found.crowded.clone());
+        for tenant in found.crowded.difference(&before) {
+            self.metrics.limit_of(Limit::Agents, tenant);
+        }
         if self.strays == found.strays {
             return;
         }
@@ -211,185 +267,125 @@ impl Watcher {
     }
 
     /// Withdraws what has been missing for a while: a file that is replaced may be away for a moment.
-    fn note_missing(&mut self, found: &Found) -> bool {
+    fn note_missing(&mut self, found: &Found, config: &Config) -> bool {
         let mut unsettled = false;
-        let settle = self.config.settle;
-        let registry = &self.registry;
         let mut withdrawn = Vec::new();
-        self.seen.retain(|id, seen| {
-            if found.plugins.contains_key(id) || found.held.contains(id) {
+        for (id, seen) in &mut self.seen {
+            let gone = !config.tenants.contains_key(&id.tenant);
+            if found.has(id) && !gone {
                 seen.missing = None;
-                return true;
-            }
-            let since = *seen.missing.get_or_insert_with(Instant::now);
-            if since.elapsed() < settle {
+            } else if seen.missing.get_or_insert_with(Instant::now).elapsed() < config.reload.settle {
                 unsettled = true;
-                return true;
+            } else {
+                withdrawn.push((id.clone(), gone));
             }
-            registry.withdraw(id);
-            withdrawn.push(id.clone());
-            false
-        });
-        for id in withdrawn {
-            self.report(Report::Withdrawn(id));
+        }
+        for (id, gone) in withdrawn {
+            self.seen.remove(&id);
+            self.line.leave(&id);
+            self.registry.withdraw(&id);
+            self.metrics.reload(Reload::Withdrawn, self.registry.live());
+            self.report(Report::Withdrawn(id, gone));
         }
         unsettled
     }
 
-    /// Takes a plugin's files if they are new and settled. Tells whether they are not settled yet.
-    async fn note(&mut self, id: &AgentId, path: &Path, print: &Print) -> bool {
+    /// Takes a plugin's files if they are new and settled, or has them wait in line. Tells whether they are not settled
+    /// yet.
+    async fn note(&mut self, job: Job, settle: Duration) -> bool {
         let now = Instant::now();
-        let first = || Seen { print: print.clone(), since: now, taken: None, missing: None };
-        let seen = self.seen.entry(id.clone()).or_insert_with(first);
-        if seen.print != *print {
-            seen.print = print.clone();
+        let (path, print, own) = (job.path.clone(), job.print.clone(), Some((job.print.clone(), job.rules)));
+        let first = || Seen { path, print, since: now, taken: None, asked: None, missing: None };
+        let seen = self.seen.entry(job.id.clone()).or_insert_with(first);
+        seen.path.clone_from(&job.path);
+        if seen.print != job.print {
+            seen.print = job.print.clone();
             seen.since = now;
         }
-        if seen.taken.as_ref() == Some(print) {
+        if seen.asked.is_some() && seen.asked != own {
+            // What came of the file that was there before is nobody's any more.
+            seen.asked = None;
+            self.line.leave(&job.id);
+        }
+        if seen.taken == own || seen.asked == own {
             return false;
         }
-        if seen.since.elapsed() < self.config.settle && print.age(SystemTime::now()) < self.config.settle {
+        let quiet = seen.since.elapsed();
+        if quiet < settle && job.print.age(SystemTime::now()) < settle {
             return true;
         }
-        let quiet = seen.since.elapsed();
-        match self.take(id, path, print).await {
+        match job.clone().glance(&self.engine, &self.registry).await {
             Outcome::NotYet => true,
-            Outcome::Incomplete if quiet < INCOMPLETE_MAX => true,
-            Outcome::Incomplete => {
-                self.settle(id, print);
-                self.refuse(id, &Unfit::Incomplete.to_string());
-                false
-            }
-            Outcome::Refused(why) => {
-                self.settle(id, print);
-                self.refuse(id, &why);
-                false
-            }
-            Outcome::Live(version) => {
-                self.settle(id, print);
-                if let Some(version) = version {
-                    self.report(Report::Live(id.clone(), version));
+            Outcome::Refused(refusal) if refusal.unfinished && quiet < INCOMPLETE_MAX => true,
+            Outcome::Unknown(size) => {
+                if let Some(seen) = self.seen.get_mut(&job.id) {
+                    seen.asked = own;
                 }
+                self.line.enter(&job.id, size);
+                false
+            }
+            outcome => {
+                self.conclude(job, outcome);
                 false
             }
         }
     }
 
-    fn settle(&mut self, id: &AgentId, print: &Print) {
-        if let Some(seen) = self.seen.get_mut(id) {
-            seen.taken = Some(print.clone());
+    /// Gives a turn to what waits, as long as there is room.
+    fn start_compiling(&mut self) {
+        while self.compiling.len() < Compiler::at_once() {
+            let busy = self.jobs.values().map(|job| job.id.tenant.clone()).collect();
+            let Some(id) = self.line.next(&busy) else { return };
+            let Some(seen) = self.seen.get(&id) else { continue };
+            let Some((print, rules)) = seen.asked.clone() else { continue };
+            let job = Job { id, path: seen.path.clone(), print, rules };
+            let task = self.compiling.spawn(job.clone().take(self.engine.clone()));
+            self.jobs.insert(task.id(), job);
         }
     }
 
-    fn refuse(&mut self, id: &AgentId, why: &str) {
-        self.registry.refuse(id, why);
-        let goes_on = self.registry.get(&id.tenant, &id.agent).is_some();
-        self.report(Report::Refused(id.clone(), why.to_owned(), goes_on));
-    }
-
-    /// Reads, compiles and installs a plugin's files.
-    async fn take(&self, id: &AgentId, path: &Path, print: &Print) -> Outcome {
-        let (path, print, max, name) = (path.to_owned(), print.clone(), self.config.max_size, id.agent.clone());
-        let taken = tokio::task::spawn_blocking(move || take(&path, &print, max, &name)).await;
-        let (bytes, version, config) = match taken {
-            Ok(Taken::Whole { bytes, version, config }) => (bytes, version, config),
-            Ok(Taken::Changed) => return Outcome::NotYet,
-            Ok(Taken::Refused(why)) => return Outcome::Refused(why),
-            Err(error) => return Outcome::Refused(format!("the file could not be read: {error}")),
+    /// Takes what came of compiling. Tells whether the files have changed meanwhile and are to be looked at again.
+    fn finish(&mut self, done: Result<(task::Id, Outcome), task::JoinError>) -> bool {
+        let (id, outcome) = match done {
+            Ok(done) => done,
+            Err(error) => (error.id(), take::failed(&error)),
         };
-        let live = self.registry.get(&id.tenant, &id.agent);
-        if live.is_some_and(|live| live.version == version && live.config == *config) {
-            self.registry.clear_fault(id);
-            return Outcome::Live(None);
+        let Some(job) = self.jobs.remove(&id) else { return false };
+        let own = Some((job.print.clone(), job.rules));
+        let Some(seen) = self.seen.get_mut(&job.id).filter(|seen| seen.asked == own) else { return true };
+        seen.asked = None;
+        if seen.print != job.print || matches!(outcome, Outcome::NotYet | Outcome::Unknown(_)) {
+            return true;
         }
-        match compile::prepare(&self.engine, id.clone(), &bytes, version, *config).await {
-            Ok(agent) => {
-                let agent = Arc::new(agent);
+        self.conclude(job, outcome);
+        false
+    }
+
+    /// Makes live what fits, and keeps the reason why the rest does not.
+    fn conclude(&mut self, job: Job, outcome: Outcome) {
+        let Job { id, print, rules, .. } = job;
+        if let Some(seen) = self.seen.get_mut(&id) {
+            seen.taken = Some((print, rules));
+        }
+        match outcome {
+            Outcome::Live(Some(agent)) => {
                 self.registry.install(&agent);
-                Outcome::Live(Some(agent.short_version().to_owned()))
+                self.metrics.reload(Reload::Live, self.registry.live());
+                self.report(Report::Live(id, agent.short_version().to_owned()));
             }
-            Err(Unfit::Incomplete) => Outcome::Incomplete,
-            Err(unfit) => Outcome::Refused(unfit.to_string()),
+            Outcome::Live(None) => self.registry.clear_fault(&id),
+            Outcome::Refused(refusal) => self.refuse(id, &refusal),
+            Outcome::NotYet | Outcome::Unknown(_) => {}
         }
     }
-}
 
-/// What became of files that were settled.
-enum Outcome {
-    /// They changed while they were read.
-    NotYet,
-    /// The component ends in the middle.
-    Incomplete,
-    /// They do not fit.
-    Refused(String),
-    /// They are live: as a new version, or as the one that was live already.
-    Live(Option<String>),
-}
-
-/// Whether something may have changed. That the folder was read is no news: we read it ourselves at every look.
-fn is_news(event: &notify::Result<notify::Event>) -> bool {
-    match event {
-        Ok(event) => match event.kind {
-            EventKind::Access(access) => access == AccessKind::Close(AccessMode::Write),
-            _ => true,
-        },
-        Err(_) => true,
-    }
-}
-
-/// What watches the folder for hints. Without it there is the poll.
-struct Eyes {
-    _watcher: Option<notify::RecommendedWatcher>,
-    identity: Option<(u64, u64)>,
-}
-
-impl Eyes {
-    fn open(root: &Path, hint: &mpsc::Sender<()>) -> Self {
-        // Told before the watch begins: a folder that takes its place in between is then another.
-        let identity = folder::identity(root);
-        let hint = hint.clone();
-        // What happened is looked at, not believed; a hint that waits already is enough.
-        let told = move |event: notify::Result<notify::Event>| {
-            if is_news(&event) {
-                _ = hint.try_send(());
-            }
-        };
-        let watcher = notify::recommended_watcher(told).and_then(|mut watcher| {
-            watcher.watch(root, RecursiveMode::Recursive)?;
-            Ok(watcher)
-        });
-        let watcher = watcher
-            .inspect_err(|error| tracing::warn!("cannot watch the plugins folder, so it is only polled: {error}"))
-            .ok();
-        Self { _watcher: watcher, identity }
-    }
-
-    /// Whether the folder has been replaced by another.
-    fn are_elsewhere(&self, root: &Path) -> bool {
-        let now = folder::identity(root);
-        now.is_some() && now != self.identity
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use notify::{
-        Event,
-        event::{CreateKind, DataChange, ModifyKind},
-    };
-
-    use super::*;
-
-    #[test]
-    fn reading_the_folder_is_no_news_and_whatever_changes_it_is() {
-        let news = |kind| is_news(&Ok(Event::new(kind)));
-        assert!(!news(EventKind::Access(AccessKind::Open(AccessMode::Any))));
-        assert!(!news(EventKind::Access(AccessKind::Close(AccessMode::Read))));
-        assert!(!news(EventKind::Access(AccessKind::Read)));
-        assert!(news(EventKind::Access(AccessKind::Close(AccessMode::Write))));
-        assert!(news(EventKind::Create(CreateKind::File)));
-        assert!(news(EventKind::Modify(ModifyKind::Data(DataChange::Any))));
-        assert!(news(EventKind::Any));
-        assert!(is_news(&Err(notify::Error::generic("too many events"))));
+    fn refuse(&mut self, id: AgentId, refusal: &Refusal) {
+        self.registry.refuse(&id, refusal.version.as_deref(), &refusal.why);
+        self.metrics.reload(Reload::Refused, self.registry.live());
+        if let Some(limit) = refusal.limit {
+            self.metrics.limit_of(limit, &id.tenant);
+        }
+        let goes_on = self.registry.get(&id.tenant, &id.agent).is_some();
+        self.report(Report::Refused(id, refusal.why.clone(), goes_on));
     }
 }

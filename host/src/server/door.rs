@@ -8,6 +8,7 @@ use std::{
     pin::Pin,
     sync::{Arc, Mutex, PoisonError, atomic::AtomicU32},
     task::{Context, Poll},
+    time::Duration,
 };
 
 use arc_swap::ArcSwap;
@@ -15,6 +16,7 @@ use axum_server::accept::Accept;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
+    time::Instant,
 };
 use tokio_io_timeout::TimeoutStream;
 
@@ -27,6 +29,9 @@ use crate::{
 
 /// How a client that speaks HTTP/2 without being asked begins; no method of HTTP/1 does.
 const PREFACE: &[u8] = b"PRI ";
+
+/// How the answer to a head that is too large begins.
+const HEAD_TOO_LARGE: &[u8] = b"HTTP/1.1 431";
 
 /// The network part of an IPv6 address: what one client usually has to itself.
 const NETWORK: u128 = !0 << 64;
@@ -114,8 +119,17 @@ impl<S> Accept<TcpStream, S> for Door {
             stream.set_nodelay(true)?;
             let mut stream = TimeoutStream::new(stream);
             stream.set_write_timeout(Some(self.settings.load().server.write_time));
-            let metrics = self.metrics.clone();
-            Ok(Connection { stream: Box::pin(stream), opening: PREFACE.iter(), metrics, slow: false, _held: held })
+            Ok(Connection {
+                stream: Box::pin(stream),
+                opening: PREFACE.iter(),
+                watch: Watch {
+                    metrics: self.metrics.clone(),
+                    request_time: self.settings.load().server.request_time,
+                    unanswered: Some(Instant::now()),
+                    counted: false,
+                },
+                _held: held,
+            })
         };
         std::future::ready(connection().map(|connection| (connection, service)))
     }
@@ -127,20 +141,54 @@ pub(super) struct Connection {
     stream: Pin<Box<TimeoutStream<TcpStream>>>,
     /// What a client that speaks HTTP/2 would say next; nothing once it has said anything else.
     opening: std::slice::Iter<'static, u8>,
-    metrics: Metrics,
-    /// Whether it was counted that the client takes nothing.
-    slow: bool,
+    watch: Watch,
     _held: Held,
 }
 
-impl Connection {
-    /// Counts a client that takes nothing of what is sent to it, once.
-    fn note<T>(&mut self, written: &Poll<io::Result<T>>) {
-        if let Poll::Ready(Err(error)) = written
-            && error.kind() == io::ErrorKind::TimedOut
-            && !std::mem::replace(&mut self.slow, true)
-        {
-            self.metrics.limit(Limit::WriteTime);
+/// What is seen of a connection from outside, to count the bounds that the HTTP library keeps by itself and in silence:
+/// time for a request, its head's bytes, and time in which the client takes nothing. Each counts once a connection.
+#[derive(Debug)]
+struct Watch {
+    metrics: Metrics,
+    request_time: Duration,
+    /// Since when the client has said nothing, or something that was not answered; nothing once it was, or has left.
+    unanswered: Option<Instant>,
+    counted: bool,
+}
+
+impl Watch {
+    fn count(&mut self, limit: Limit) {
+        if !std::mem::replace(&mut self.counted, true) {
+            self.metrics.limit(limit);
+        }
+    }
+
+    /// The client said so many bytes, or left.
+    fn read(&mut self, read: &Poll<io::Result<()>>, bytes: usize) {
+        match read {
+            Poll::Ready(Ok(())) if bytes > 0 => _ = self.unanswered.get_or_insert_with(Instant::now),
+            Poll::Ready(_) => self.unanswered = None,
+            Poll::Pending => {}
+        }
+    }
+
+    /// The host says something.
+    fn written<T>(&mut self, bytes: &[u8], written: &Poll<io::Result<T>>) {
+        match written {
+            Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::TimedOut => self.count(Limit::WriteTime),
+            Poll::Ready(Err(_)) => self.unanswered = None,
+            Poll::Ready(Ok(_)) if self.unanswered.take().is_some() && bytes.starts_with(HEAD_TOO_LARGE) => {
+                self.count(Limit::Head);
+            }
+            Poll::Ready(Ok(_)) | Poll::Pending => {}
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if self.unanswered.is_some_and(|since| since.elapsed() >= self.request_time) {
+            self.count(Limit::RequestTime);
         }
     }
 }
@@ -149,6 +197,8 @@ impl AsyncRead for Connection {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let read = self.stream.as_mut().poll_read(cx, buf);
+        let bytes = buf.filled().len().saturating_sub(before);
+        self.watch.read(&read, bytes);
         for said in buf.filled().get(before..).unwrap_or_default() {
             match self.opening.next() {
                 Some(expected) if said == expected && self.opening.len() == 0 => {
@@ -168,14 +218,12 @@ impl AsyncRead for Connection {
 impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let written = self.stream.as_mut().poll_write(cx, buf);
-        self.note(&written);
+        self.watch.written(buf, &written);
         written
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let flushed = self.stream.as_mut().poll_flush(cx);
-        self.note(&flushed);
-        flushed
+        self.stream.as_mut().poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -188,7 +236,7 @@ impl AsyncWrite for Connection {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = self.stream.as_mut().poll_write_vectored(cx, bufs);
-        self.note(&written);
+        self.watch.written(bufs.first().map_or(&[], |first| first), &written);
         written
     }
 

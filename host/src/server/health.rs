@@ -8,30 +8,84 @@ use axum::{
     response::{IntoResponse as _, Response},
     routing::get,
 };
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
+use utoipa::ToSchema;
 
 use crate::{protocols::Lobby, store::Store};
+
+/// Whether the host lives.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Health {
+    /// Always `ok`.
+    status: &'static str,
+}
+
+/// Whether the host is fit to serve.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Readiness {
+    /// Whether it is.
+    ready: bool,
+    /// Why not.
+    reasons: Vec<&'static str>,
+    /// Turns that run now.
+    turns: usize,
+    /// Agents that are live.
+    live: usize,
+    /// Files that do not serve.
+    faulty: usize,
+    /// Every plugin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agents: Option<Vec<Plugin>>,
+    /// Files that can be no plugin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    strays: Option<Vec<Stray>>,
+}
+
+/// A plugin and how it stands.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Plugin {
+    /// Whose it is.
+    pub(super) tenant: String,
+    /// The agent's name.
+    pub(super) agent: String,
+    /// The SHA-256 of the component that serves; null if none does.
+    pub(super) version: Option<String>,
+    /// Why the newest file does not serve; null if it does.
+    pub(super) fault: Option<String>,
+}
+
+/// A file that can be no plugin.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Stray {
+    /// Its path within the plugins folder.
+    file: String,
+    /// Why it can be none.
+    fault: String,
+}
 
 /// The routes. What names plugins and their faults is shown only where it is nobody's secret: on the admin listener, and
 /// here where every tenant is open, which only a loopback listener may be.
 pub(super) fn routes(lobby: &Arc<Lobby>, store: Store) -> Router {
-    router(lobby, store, |lobby| {
-        let config = lobby.config();
-        config.listen.ip().is_loopback() && config.tenants.values().all(|tenant| tenant.keys.is_empty())
-    })
-}
-
-/// The same, with every plugin named where `named` says so.
-pub(super) fn router(lobby: &Arc<Lobby>, store: Store, named: fn(&Lobby) -> bool) -> Router {
     let lobby = Arc::clone(lobby);
     let ready = move || {
         let (lobby, store) = (Arc::clone(&lobby), store.clone());
-        async move { ready(&lobby, &store, named(&lobby)).await }
+        async move {
+            let config = lobby.config();
+            let open = config.tenants.values().all(|tenant| tenant.keys.is_empty());
+            ready(&lobby, &store, open && config.listen.ip().is_loopback()).await
+        }
     };
-    Router::new().route("/healthz", get(async || Json(json!({ "status": "ok" })))).route("/readyz", get(ready))
+    Router::new().route("/healthz", get(async || alive())).route("/readyz", get(ready))
 }
 
-async fn ready(lobby: &Lobby, store: &Store, named: bool) -> Response {
+/// That the host lives.
+pub(super) fn alive() -> Json<Health> {
+    Json(Health { status: "ok" })
+}
+
+/// Whether the host is fit to serve; with every plugin if they may be `named`.
+pub(super) async fn ready(lobby: &Lobby, store: &Store, named: bool) -> Response {
     let reasons: Vec<&str> = [
         (lobby.draining.is_cancelled(), "shutting down"),
         (!lobby.registry.is_loaded(), "the plugins are being loaded"),
@@ -41,34 +95,34 @@ async fn ready(lobby: &Lobby, store: &Store, named: bool) -> Response {
     .filter_map(|(applies, reason)| applies.then_some(reason))
     .collect();
     let status = if reasons.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let mut body = json!({ "ready": reasons.is_empty(), "reasons": reasons, "turns": lobby.turns.running() });
-    let (agents, strays) = agents(lobby);
-    if let Some(body) = body.as_object_mut() {
-        let live = agents.iter().filter(|agent| !agent["version"].is_null()).count();
-        let faults = agents.iter().filter(|agent| !agent["fault"].is_null()).count() + strays.len();
-        body.insert("live".to_owned(), json!(live));
-        body.insert("faulty".to_owned(), json!(faults));
-        if named {
-            body.insert("agents".to_owned(), Value::Array(agents));
-            body.insert("strays".to_owned(), Value::Array(strays));
-        }
-    }
+    let (agents, strays) = (plugins(lobby), strays(lobby));
+    let body = Readiness {
+        ready: reasons.is_empty(),
+        reasons,
+        turns: lobby.turns.running(),
+        live: agents.iter().filter(|agent| agent.version.is_some()).count(),
+        faulty: agents.iter().filter(|agent| agent.fault.is_some()).count() + strays.len(),
+        agents: named.then_some(agents),
+        strays: named.then_some(strays),
+    };
     (status, Json(body)).into_response()
 }
 
-/// Every plugin and how it stands, and the files that can be none.
-pub(super) fn agents(lobby: &Lobby) -> (Vec<Value>, Vec<Value>) {
-    let (agents, strays) = (lobby.registry.standings(), lobby.registry.strays());
-    let agents = agents.iter().map(|(id, standing)| {
-        json!({
-            "tenant": id.tenant,
-            "agent": id.agent,
-            "version": standing.live.as_ref().map(|live| &live.version),
-            "fault": standing.fault,
-        })
+/// Every plugin and how it stands.
+pub(super) fn plugins(lobby: &Lobby) -> Vec<Plugin> {
+    let standings = lobby.registry.standings();
+    let plugin = standings.iter().map(|(id, standing)| Plugin {
+        tenant: id.tenant.clone(),
+        agent: id.agent.clone(),
+        version: standing.live.as_ref().map(|live| live.version.clone()),
+        fault: standing.fault.clone(),
     });
-    let strays = strays.iter().map(|(path, why)| json!({ "file": path, "fault": why }));
-    (agents.collect(), strays.collect())
+    plugin.collect()
+}
+
+/// The files that can be no plugin.
+pub(super) fn strays(lobby: &Lobby) -> Vec<Stray> {
+    lobby.registry.strays().into_iter().map(|(file, fault)| Stray { file, fault }).collect()
 }
 
 /// Any address that is nobody's.

@@ -148,6 +148,15 @@ async fn a_file_that_stays_cut_off_is_told_so_and_the_last_good_goes_on() {
 }
 
 #[tokio::test]
+async fn a_file_that_stays_empty_is_told_so() {
+    let host = quick(&["one"]).start().await;
+    fs::write(host.plugin("two.wasm"), b"").unwrap();
+    host.logged("the file is empty; hint: copy it again agent=default/two").await;
+    assert_eq!(standing(&host, "default/two").await["fault"], "the file is empty; hint: copy it again");
+    assert_eq!(ask(&host, "one", "x").await.text, "one");
+}
+
+#[tokio::test]
 async fn a_file_that_is_larger_than_allowed_is_refused_by_name_of_the_limit() {
     let config = "[reload]\nsettle = \"50ms\"\nmax-size = \"1MiB\"";
     let huge = wat::padded(guests::bytes("one"), 1024 * 1024);

@@ -118,22 +118,14 @@ async fn a_hundred_reloads_under_load_lose_no_turn_and_leave_nothing_behind() {
     assert_quiet(&host);
 }
 
-/// The CPU time that the host has used, in hundredths of a second.
-fn cpu(host: &Host) -> u64 {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", host.pid())).unwrap();
-    // Behind the name, which may hold anything, the 12th and the 13th.
-    let (_, rest) = stat.rsplit_once(") ").unwrap();
-    rest.split(' ').skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
-}
-
 #[tokio::test]
 async fn a_host_that_has_nothing_to_do_does_nothing() {
     let host = quick(&["one"]).start().await;
     put(&host.plugin("one.wasm"), &guests::bytes("two"));
     live(&host, "default/one", &guests::bytes("two"), 1).await;
     assert_eq!(ask(&host, "one", "x").await.text, "two");
-    let before = cpu(&host);
+    let before = host.cpu();
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let used = cpu(&host) - before;
+    let used = host.cpu() - before;
     assert!(used < 40, "{used} hundredths of a second in two seconds");
 }

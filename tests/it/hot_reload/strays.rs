@@ -64,6 +64,13 @@ async fn precompiled_code_is_never_loaded() {
 }
 
 #[tokio::test]
+async fn a_component_whose_ending_is_in_capitals_is_told() {
+    let host = Setup::serving(&["echo"]).plugin("hello.WASM", &guests::bytes("one")).start().await;
+    let why = stray(&host, "hello.WASM").await;
+    assert_eq!(why, "a component's file ends in .wasm, in small letters; hint: call it hello.wasm");
+}
+
+#[tokio::test]
 async fn what_is_no_regular_file_or_leads_out_of_the_folder_is_never_opened() {
     let host = quick(&["echo"]).start().await;
     // A pipe that nobody writes to: who opens it waits for ever.

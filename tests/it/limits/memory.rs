@@ -1,7 +1,9 @@
 //! What a guest may hold: linear memory, tables, stack; and what making its instance may take.
 
+use serde_json::Value;
+
 use super::{assert_fails, puppet};
-use crate::support::{turn::ask, wat};
+use crate::support::{host::Host, turn::ask, wat};
 
 /// A second core module, with one memory of `pages`.
 fn extra_memory(name: &str, pages: u32) -> String {
@@ -23,32 +25,48 @@ async fn a_guest_that_cannot_live_without_more_memory_ends() {
         .await;
 }
 
-#[tokio::test]
-async fn all_memories_of_a_component_count_together() {
-    // Each is 6 MiB, and the one that every such agent has is 256 KiB.
-    let [one, two, three] = ["m1", "m2", "m3"].map(|name| extra_memory(name, 96));
-    let host = puppet("limits.memory = \"16MiB\"")
-        .plugin("two.wasm", &wat::agent(&format!("{one} {two}"), "", "", ""))
-        .plugin("three.wasm", &wat::agent(&format!("{one} {two} {three}"), "", "", ""))
-        .start()
-        .await;
-    assert_eq!(ask(&host, "two", "x").await.text, crate::support::turn::NOTHING);
-    assert_fails(&host, "three", "x", "", "memory:").await;
+/// How an agent stands.
+async fn standing(host: &Host, agent: &str) -> Value {
+    let agents = host.readyz().await["agents"].clone();
+    agents.as_array().unwrap().iter().find(|entry| entry["agent"] == agent).cloned().unwrap_or_default()
 }
 
 #[tokio::test]
-async fn a_memory_that_is_too_large_from_the_start_is_refused_before_it_is_used() {
+async fn all_memories_of_a_component_count_together() {
+    // Each is 6 MiB, and the one that every such agent has is 256 KiB.
+    let [one, two] = ["m1", "m2"].map(|name| extra_memory(name, 96));
+    let fails = |by: u32| format!("(i32.eq (memory.grow (i32.const {by})) (i32.const -1))");
+    // 3 MiB more than the 12.25 there are of the 16 that are allowed, and then one more.
+    let body = format!("(if {} (then (unreachable))) (if (i32.eqz {}) (then (unreachable)))", fails(48), fails(16));
     let host = puppet("limits.memory = \"16MiB\"")
-        .plugin("large.wasm", &wat::agent(&extra_memory("m", 32_768), "", "", ""))
+        .plugin("two.wasm", &wat::agent(&format!("{one} {two}"), "", "", &body))
         .start()
         .await;
-    let agents = host.readyz().await["agents"].clone();
-    let large = agents.as_array().unwrap().iter().find(|agent| agent["agent"] == "large").unwrap();
-    if large["version"].is_null() {
-        assert!(large["fault"].as_str().unwrap().contains("memory"), "{large}");
-    } else {
-        assert_fails(&host, "large", "x", "", "memory:").await;
+    assert_eq!(ask(&host, "two", "x").await.text, crate::support::turn::NOTHING);
+}
+
+#[tokio::test]
+async fn memories_that_are_too_large_from_the_start_are_refused_when_the_file_is_taken() {
+    let [one, two, three] = ["m1", "m2", "m3"].map(|name| extra_memory(name, 96));
+    let host = puppet("limits.memory = \"16MiB\"")
+        .plugin("three.wasm", &wat::agent(&format!("{one} {two} {three}"), "", "", ""))
+        .plugin("large.wasm", &wat::agent(&extra_memory("m", 32_768), "", "", ""))
+        .plugin("own.wasm", &wat::agent(&one, "", "", ""))
+        .plugin("own.toml", b"limits.memory = \"4MiB\"")
+        .plugin("fits.wasm", &wat::agent(&one, "", "", ""))
+        .start()
+        .await;
+    for (agent, needs, allowed) in
+        [("three", 19_136_512_u64, 16_777_216), ("large", 2_147_745_792, 16_777_216), ("own", 6_553_600, 4_194_304)]
+    {
+        let standing = standing(&host, agent).await;
+        let wanted =
+            format!("its memories begin with {needs} bytes, and a turn may use {allowed} (limits.memory); hint: ");
+        assert!(standing["fault"].as_str().is_some_and(|fault| fault.starts_with(&wanted)), "{standing}");
+        assert!(standing["version"].is_null(), "{standing}");
     }
+    assert_eq!(ask(&host, "fits", "x").await.text, crate::support::turn::NOTHING);
+    assert_eq!(ask(&host, "puppet", "chat next").await.text, "next");
 }
 
 #[tokio::test]
@@ -68,9 +86,9 @@ async fn a_table_grows_to_its_limit_and_no_further() {
 async fn a_table_that_is_too_large_from_the_start_does_not_load() {
     let table = "(core module $t (table 10000000 funcref)) (core instance (instantiate $t))";
     let host = puppet("").plugin("table.wasm", &wat::agent(table, "", "", "")).start().await;
-    let agents = host.readyz().await["agents"].clone();
-    let table = agents.as_array().unwrap().iter().find(|agent| agent["agent"] == "table").unwrap();
-    assert!(table["version"].is_null() && table["fault"].as_str().unwrap().contains("table"), "{table}");
+    let table = standing(&host, "table").await;
+    let fault = "too large to compile safely: more than 20000 elements (elements of one table)";
+    assert!(table["version"].is_null() && table["fault"] == fault, "{table}");
     assert_eq!(ask(&host, "puppet", "chat next").await.text, "next");
 }
 

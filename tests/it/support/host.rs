@@ -175,9 +175,62 @@ impl Host {
 
     /// Resident memory of the process in bytes.
     pub fn resident(&self) -> u64 {
+        self.status("VmRSS:")
+    }
+
+    /// The most resident memory that the process ever had, in bytes.
+    pub fn peak(&self) -> u64 {
+        self.status("VmHWM:")
+    }
+
+    /// One of the sizes that the system knows of the process, in bytes.
+    fn status(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        let line = status.lines().find(|line| line.starts_with(name)).unwrap();
         line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+    }
+
+    /// The CPU time that the process has used, in hundredths of a second.
+    pub fn cpu(&self) -> u64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
+        // Behind the name, which may hold anything, the 12th and the 13th.
+        let (_, rest) = stat.rsplit_once(") ").unwrap();
+        rest.split(' ').skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+    }
+
+    /// What is counted under this name in `/metrics`, such as `hostelry_limit_hits_total{limit="memory"`: the sum of
+    /// all lines that begin so.
+    pub async fn counted(&self, name: &str) -> u64 {
+        let text = reqwest::get(format!("http://{}/metrics", self.admin)).await.unwrap().text().await.unwrap();
+        let lines = text.lines().filter(|line| line.starts_with(name));
+        lines.map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum()
+    }
+
+    /// How often this limit was run into, as `/metrics` has it.
+    pub async fn hits(&self, limit: &str) -> u64 {
+        self.counted(&format!("hostelry_limit_hits_total{{limit=\"{limit}\"")).await
+    }
+
+    /// Waits until a compiler works for this host, and gives back which process it is.
+    pub async fn compiler(&self) -> u32 {
+        let parent = self.pid().to_string();
+        let is_child = |pid: &u32| {
+            let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
+            // Behind the name, which may hold anything, the state and the parent.
+            let own = read("stat").rsplit_once(") ").is_some_and(|(_, rest)| rest.split(' ').nth(1) == Some(&parent));
+            own && read("cmdline").contains("\0compile-component\0")
+        };
+        let found = async {
+            loop {
+                let all = std::fs::read_dir("/proc").unwrap();
+                let pids = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+                if let Some(pid) = pids.into_iter().find(is_child) {
+                    return pid;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(SOON, found).await.expect("nothing is compiled")
     }
 
     /// Sends a signal: `TERM`, `INT`, `STOP`, …

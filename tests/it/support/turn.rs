@@ -215,7 +215,7 @@ impl Answer {
         }
         let text: String = frames.iter().filter_map(|frame| frame["answer_stream"].as_str()).collect();
         let number = number_of(&text);
-        let text = number.as_ref().map_or(text.as_str(), |_| &text[..text.len() - NUMBERED]).to_owned();
+        let text = number.as_ref().and_then(|_| text.get(..text.len() - NUMBERED)).unwrap_or(&text).to_owned();
         Self { bytes, frames, text, number }
     }
 

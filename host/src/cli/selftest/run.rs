@@ -75,17 +75,17 @@ impl Plan {
         let pictures = gallery.local_addr().context("cannot listen")?;
         let silence = listener.local_addr().context("cannot listen")?;
         let Self { config, groups, cases, others, max_wait, ear } = self;
-        let (witness_key, witness) = keys::make();
+        let (witness_key, witness) = keys::draw();
         let mut tenants = BTreeMap::from([(WITNESS.to_owned(), witness_of(&groups, witness))]);
         let mut crowd = Vec::new();
         for n in 0..CROWD {
-            let (tenant, (key, entry)) = (format!("crowd-{n}"), keys::make());
+            let (tenant, (key, entry)) = (format!("crowd-{n}"), keys::draw());
             tenants.insert(tenant.clone(), witness_of(&groups, entry));
             crowd.push((tenant, key));
         }
         let mut stood = Vec::new();
         for (place, mut case) in cases.into_iter().enumerate() {
-            let (key, entry) = keys::make();
+            let (key, entry) = keys::draw();
             case.tenant.keys = vec![entry];
             // All that the tools of a case may fetch from.
             case.tenant.http = vec![silence.to_string(), pictures.to_string()];
