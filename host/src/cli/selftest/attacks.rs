@@ -5,7 +5,7 @@ use super::{
     ground::Group,
     settings::{self, Setting},
 };
-use crate::config::Config;
+use crate::config::{Config, Limits};
 
 mod budgets;
 mod counts;
@@ -61,8 +61,15 @@ impl Own<'_> {
         case.in_group(self.index, self.group)
     }
 
-    /// A case of the server, whose tenant has what this group's have.
+    /// A case of the server, whose tenant has what this group's have, but for what would be reached before its bound.
     fn server(&self, case: Case) -> Case {
-        case.standing_as(self.group)
+        let usual = Limits::default();
+        case.standing_as(self.group).with(|tenant| {
+            let limits = &mut tenant.limits;
+            limits.events = limits.events.max(usual.events);
+            limits.output = limits.output.max(usual.output);
+            limits.tool_calls = limits.tool_calls.max(usual.tool_calls);
+            limits.host_call = limits.host_call.max(usual.host_call);
+        })
     }
 }

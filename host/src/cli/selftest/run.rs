@@ -285,7 +285,7 @@ async fn evidence(case: Case, stand: &Stand) -> Evidence {
     };
     if takes >= max_wait {
         let wait = settings::time(max_wait);
-        let why = format!("{key} is {configured}, which takes longer to meet than --max-wait ({wait})");
+        let why = format!("{key} is {configured}, longer than --max-wait ({wait})");
         evidence.proof = Some(Err(Trouble::Unproven(why)));
         return evidence;
     }

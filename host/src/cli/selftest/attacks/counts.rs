@@ -74,7 +74,9 @@ fn counted(count: u64, most: u64, unit: &str) -> Proof {
 async fn events(stand: Stand) -> Proof {
     let (mythra, _) = stand.both("v").await?;
     told(&mythra, "events")?;
-    counted(mythra.count("model-invocation-state"), u64::from(stand.limits.events), "")
+    let (count, most) = (mythra.count("model-invocation-state"), u64::from(stand.limits.events));
+    // The host ends what the last event began.
+    counted(count - u64::from(count == most + 1 && most % 2 == 1), most, "")
 }
 
 async fn output(stand: Stand) -> Proof {
@@ -102,6 +104,9 @@ async fn log(stand: Stand) -> Proof {
     let cost = bytes + count * LINE_COST;
     if cost > limit as u64 {
         return Err(Trouble::Broke(format!("{} of {} lines were logged, which cost {}", count, lines, size(cost))));
+    }
+    if limit > LOGGED_MAX {
+        return Err(Trouble::Unproven(format!("no more than {} are logged here", size(LOGGED_MAX as u64))));
     }
     if count == 0 && limit > LINE + 128 {
         return Err(Trouble::Unproven("nothing was logged".to_owned()));

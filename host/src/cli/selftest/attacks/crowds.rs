@@ -184,8 +184,12 @@ async fn rate_of(stand: Stand) -> Proof {
 /// Has a child open a few connections more than `most`, and checks how many stay open.
 async fn hold(stand: &Stand, most: u32, per_address: u32) -> Proof {
     let connections = most.saturating_add(hold::MORE);
+    let began = Instant::now();
     let held = Hold { to: stand.ground.address, connections, per_address }.in_child().await;
     let held = held.map_err(|error| Trouble::Unproven(format!("{error:#}")))?;
+    if began.elapsed() > stand.ground.config.server.request_time && held.open < most {
+        return Err(Trouble::Untried("server.request-time closes the first before so many are open".to_owned()));
+    }
     let measured = format!("{} open, {} closed at once", grouped(held.open.into()), held.closed);
     if held.open > most {
         return Err(Trouble::Broke(measured));

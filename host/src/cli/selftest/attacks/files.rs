@@ -37,6 +37,14 @@ pub(super) fn of_server(own: &Own<'_>) -> Vec<Case> {
     }
     let size = own.setting("max-size").map(|setting| Case::of(setting, "a file that is a byte too large", large));
     cases.extend(size.map(|case| own.server(case).waits(takes)));
+    let untried = [
+        ("compile", "a file that only the compiler's bounds stop", "such a file takes minutes; `make test` has some"),
+        ("agents", "more files than there may be", "tens of thousands of files are not written here"),
+    ];
+    let untried = untried.map(|(limit, what, why)| {
+        own.server(Case::fixed(limit, what, "fixed", move |_| async move { Err(Trouble::Untried(why.to_owned())) }))
+    });
+    cases.extend(untried);
     for case in &mut cases {
         case.overdue += REFUSING;
     }

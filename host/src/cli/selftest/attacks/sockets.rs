@@ -42,11 +42,12 @@ pub(super) fn of_server(own: &Own<'_>) -> Vec<Case> {
     });
     add("slow-reader", &|setting| {
         let case = Case::of(setting, "a Mythra client that reads nothing", deaf).waits(mythra.slow_reader);
-        // Pings are not read either.
-        if pings > mythra.slow_reader + late(mythra.slow_reader) {
+        // Pings are not read either, and the server has a bound of its own.
+        let others = pings.min(own.config.server.write_time);
+        if others > mythra.slow_reader + late(mythra.slow_reader) {
             case
         } else {
-            case.uncounted().also(&[Limit::SlowReader, Limit::UnansweredPings])
+            case.uncounted().also(&[Limit::SlowReader, Limit::UnansweredPings, Limit::WriteTime])
         }
     });
     add("unanswered-pings", &|setting| Case::of(setting, "a client that answers no pings", mute).waits(pings));
