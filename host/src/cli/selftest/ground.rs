@@ -68,6 +68,7 @@ impl Group {
         own.limits == tenant.limits
             && own.concurrent_turns == tenant.concurrent_turns
             && own.turns_per_minute == tenant.turns_per_minute
+            && own.cpu_weight == tenant.cpu_weight
             && own.connections == tenant.connections
             && own.budget == tenant.budget
     }

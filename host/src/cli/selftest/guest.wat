@@ -1,8 +1,8 @@
 ;; The hostile guest of `hostelry selftest`: one component that misbehaves as its input tells it to. The first letter of
 ;; the input chooses how, and decimal numbers behind it say how much.
 ;;
-;; Memory: 16 is what `handle` returns, 32 and 48 are what host calls return, 64 is for lists, 80 holds digits; from 4 KiB
-;; on is what the host hands over; from 64 KiB on is room for what is handed to the host.
+;; Memory: 16 is what `handle` returns, 32 and 48 are what host calls return, 64 is for lists, 80 holds digits; from
+;; 4 KiB on is what the host hands over; from 64 KiB on is room for what is handed to the host.
 (component
   (import "hostelry:agent/types@0.1.0" (instance $types
     (type $t0 (enum "user" "agent")) (export "role" (type $role (eq $t0)))
@@ -68,6 +68,45 @@
     (alias outer 1 $descriptor (type $d0)) (export "descriptor" (type $d (eq $d0)))
     (export "get-directories" (func (result (list (tuple (own $d) string)))))))
 
+  (import "wasi:sockets/network@0.2.0" (instance $network
+    (export "network" (type (sub resource)))
+    (type $n0 (enum "unknown" "access-denied" "not-supported" "invalid-argument" "out-of-memory" "timeout"
+                    "concurrency-conflict" "not-in-progress" "would-block" "invalid-state" "new-socket-limit"
+                    "address-not-bindable" "address-in-use" "remote-unreachable" "connection-refused"
+                    "connection-reset" "connection-aborted" "datagram-too-large" "name-unresolvable"
+                    "temporary-resolver-failure" "permanent-resolver-failure"))
+    (export "error-code" (type $error (eq $n0)))
+    (type $n1 (enum "ipv4" "ipv6")) (export "ip-address-family" (type $family (eq $n1)))
+    (type $n2 (tuple u8 u8 u8 u8)) (export "ipv4-address" (type $four (eq $n2)))
+    (type $n3 (tuple u16 u16 u16 u16 u16 u16 u16 u16)) (export "ipv6-address" (type $six (eq $n3)))
+    (type $n4 (record (field "port" u16) (field "address" $four)))
+    (export "ipv4-socket-address" (type $four-port (eq $n4)))
+    (type $n5 (record (field "port" u16) (field "flow-info" u32) (field "address" $six) (field "scope-id" u32)))
+    (export "ipv6-socket-address" (type $six-port (eq $n5)))
+    (type $n6 (variant (case "ipv4" $four-port) (case "ipv6" $six-port)))
+    (export "ip-socket-address" (type $address (eq $n6)))))
+  (alias export $network "network" (type $net))
+  (alias export $network "error-code" (type $net-error))
+  (alias export $network "ip-address-family" (type $net-family))
+  (alias export $network "ip-socket-address" (type $net-address))
+  (import "wasi:sockets/instance-network@0.2.0" (instance $networks
+    (alias outer 1 $net (type $i0)) (export "network" (type $i (eq $i0)))
+    (export "instance-network" (func (result (own $i))))))
+  (import "wasi:sockets/tcp@0.2.0" (instance $tcp
+    (alias outer 1 $net (type $s0)) (export "network" (type $sn (eq $s0)))
+    (alias outer 1 $net-error (type $s1)) (export "error-code" (type $se (eq $s1)))
+    (alias outer 1 $net-address (type $s2)) (export "ip-socket-address" (type $sa (eq $s2)))
+    (export "tcp-socket" (type $socket (sub resource)))
+    (export "[method]tcp-socket.start-connect"
+      (func (param "self" (borrow $socket)) (param "network" (borrow $sn)) (param "remote-address" $sa)
+            (result (result (error $se)))))))
+  (alias export $tcp "tcp-socket" (type $tcp-socket))
+  (import "wasi:sockets/tcp-create-socket@0.2.0" (instance $sockets
+    (alias outer 1 $net-error (type $k0)) (export "error-code" (type $ke (eq $k0)))
+    (alias outer 1 $net-family (type $k1)) (export "ip-address-family" (type $kf (eq $k1)))
+    (alias outer 1 $tcp-socket (type $k2)) (export "tcp-socket" (type $ks (eq $k2)))
+    (export "create-tcp-socket" (func (param "address-family" $kf) (result (result (own $ks) (error $ke)))))))
+
   ;; The memory, and an allocator that gives nothing back.
   (core module $store
     (memory (export "memory") 4)
@@ -101,6 +140,9 @@
   (alias export $environment "get-environment" (func $environment-f))
   (alias export $environment "get-arguments" (func $arguments-f))
   (alias export $preopens "get-directories" (func $directories-f))
+  (alias export $networks "instance-network" (func $network-f))
+  (alias export $sockets "create-tcp-socket" (func $socket-f))
+  (alias export $tcp "[method]tcp-socket.start-connect" (func $connect-f))
   (core func $emit (canon lower (func $emit-f) (memory $memory) (realloc $realloc)))
   (core func $tool (canon lower (func $tool-f) (memory $memory) (realloc $realloc)))
   (core func $history (canon lower (func $history-f) (memory $memory) (realloc $realloc)))
@@ -111,8 +153,13 @@
   (core func $environment (canon lower (func $environment-f) (memory $memory) (realloc $realloc)))
   (core func $arguments (canon lower (func $arguments-f) (memory $memory) (realloc $realloc)))
   (core func $directories (canon lower (func $directories-f) (memory $memory) (realloc $realloc)))
+  (core func $network (canon lower (func $network-f)))
+  (core func $socket (canon lower (func $socket-f) (memory $memory)))
+  (core func $connect (canon lower (func $connect-f) (memory $memory)))
   (core instance $outside
-    (export "emit" (func $emit)) (export "tool" (func $tool)) (export "log" (func $say)) (export "history" (func $history))
+    (export "network" (func $network)) (export "socket" (func $socket)) (export "connect" (func $connect))
+    (export "emit" (func $emit)) (export "tool" (func $tool)) (export "log" (func $say))
+    (export "history" (func $history))
     (export "block" (func $block)) (export "subscribe" (func $subscribe)) (export "random" (func $bytes))
     (export "environment" (func $environment)) (export "arguments" (func $arguments))
     (export "directories" (func $directories)))
@@ -131,6 +178,10 @@
     (import "outside" "random" (func $random (param i64 i32)))
     (import "outside" "environment" (func $environment (param i32)))
     (import "outside" "arguments" (func $arguments (param i32)))
+    (import "outside" "network" (func $network (result i32)))
+    (import "outside" "socket" (func $socket (param i32 i32)))
+    (import "outside" "connect"
+      (func $connect (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
     (import "outside" "directories" (func $directories (param i32)))
     (table $table 1 funcref)
     ;; Where the input is read, and where it ends.
@@ -172,7 +223,8 @@
       (local.get $at))
     ;; Shows text; whether that was refused.
     (func $chat (param $ptr i32) (param $len i32) (result i32)
-      (call $emit (i32.const 1) (i32.const 1) (local.get $ptr) (local.get $len) (i32.const 0) (i32.const 0) (i32.const 32))
+      (call $emit (i32.const 1) (i32.const 1) (local.get $ptr) (local.get $len) (i32.const 0) (i32.const 0)
+                  (i32.const 32))
       (i32.load8_u (i32.const 32)))
     (func $show (param $n i32)
       (local $at i32)
@@ -180,7 +232,8 @@
       (drop (call $chat (local.get $at) (i32.sub (i32.const 104) (local.get $at)))))
     ;; Begins an iteration of this label; whether that was refused.
     (func $iterate (param $ptr i32) (param $len i32) (result i32)
-      (call $emit (i32.const 2) (i32.const 0) (local.get $ptr) (local.get $len) (i32.const 0) (i32.const 0) (i32.const 32))
+      (call $emit (i32.const 2) (i32.const 0) (local.get $ptr) (local.get $len) (i32.const 0) (i32.const 0)
+                  (i32.const 32))
       (i32.load8_u (i32.const 32)))
     ;; Makes room for this many bytes from 64 KiB on, and fills them; whether there is room.
     (func $fill (param $len i32) (param $with i32) (result i32)
@@ -255,12 +308,13 @@
       (local.set $top (global.get $top))
       (loop $next
         (global.set $top (local.get $top))
-        (call $tool (global.get $at) (i32.sub (global.get $end) (global.get $at)) (i32.const 0) (i32.const 0) (i32.const 48))
+        (call $tool (global.get $at) (i32.sub (global.get $end) (global.get $at)) (i32.const 0) (i32.const 0)
+                    (i32.const 48))
         (br_if $next (i32.eqz (i32.load8_u (i32.const 48))))
         (br_if $next (i32.ne (i32.load8_u (i32.const 52)) (i32.const 1))))
       (call $fail (i32.load (i32.const 56)) (i32.load (i32.const 60))))
-    ;; T N ARGS: calls the tool whose name is the first N bytes of ARGS with the rest; shows the length of its answer, or
-    ;; which error it was, as 1 followed by a digit, and returns that error's text.
+    ;; T N ARGS: calls the tool whose name is the first N bytes of ARGS with the rest; shows the length of its answer,
+    ;; or which error it was, as 1 followed by a digit, and returns that error's text.
     (func $ask (result i32)
       (local $len i32) (local $args i32)
       (local.set $len (call $number))
@@ -276,7 +330,8 @@
     (func $hand (result i32)
       (local $len i32)
       (local.set $len (call $number))
-      (if (i32.eqz (call $fill (local.get $len) (i32.const 120))) (then (call $show (i32.const 0)) (return (call $done))))
+      (if (i32.eqz (call $fill (local.get $len) (i32.const 120)))
+        (then (call $show (i32.const 0)) (return (call $done))))
       (drop (call $chat (i32.const 65536) (local.get $len)))
       (call $done))
     ;; a K M: hands the host a list of K strings that all are the same M bytes.
@@ -292,7 +347,8 @@
         (i32.store offset=4 (i32.add (local.get $list) (i32.mul (local.get $n) (i32.const 8))) (local.get $m))
         (local.set $n (i32.add (local.get $n) (i32.const 1)))
         (br_if $next (i32.lt_u (local.get $n) (local.get $k))))
-      (call $emit (i32.const 5) (local.get $list) (local.get $k) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 32))
+      (call $emit (i32.const 5) (local.get $list) (local.get $k) (i32.const 0) (i32.const 0) (i32.const 0)
+                  (i32.const 32))
       (call $done))
     ;; L N TEXT: logs TEXT N times.
     (func $logs (result i32)
@@ -360,6 +416,17 @@
       (call $directories (i32.const 64))
       (call $show (i32.load (i32.const 68)))
       (call $done))
+    ;; c N: connects to port N of this machine. Shows 0 if it may, or 1 followed by the place of the error.
+    (func $connects (result i32)
+      (call $socket (i32.const 0) (i32.const 64))
+      (if (i32.load8_u (i32.const 64))
+        (then (call $show (i32.add (i32.const 100) (i32.load8_u (i32.const 68)))) (return (call $done))))
+      (call $connect (i32.load (i32.const 68)) (call $network) (i32.const 0) (call $number) (i32.const 127) (i32.const 0)
+        (i32.const 0) (i32.const 1) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)
+        (i32.const 64))
+      (call $show (if (result i32) (i32.load8_u (i32.const 64))
+        (then (i32.add (i32.const 100) (i32.load8_u (i32.const 65)))) (else (i32.const 0))))
+      (call $done))
     ;; u: shows what is no UTF-8.
     (func $garbage (result i32)
       (i32.store (i32.const 65536) (i32.const -1))
@@ -374,7 +441,7 @@
     (func $trap (result i32) (unreachable))
 
     (elem (table $orders) (i32.const 0) func
-      $alias $elements $trap $flood $echo $bulk $count $hand $trap $trap $stack $loop $memory $name $text $pollables
+      $alias $elements $connects $flood $echo $bulk $count $hand $trap $trap $stack $loop $memory $name $text $pollables
       $surroundings $bytes $sleep $tools $garbage $events $pairs $trap $remembered $trap)
     (table $orders 26 funcref)
     (type $order (func (result i32)))

@@ -17,6 +17,15 @@ const TRAPS: &str = "(core module $early (func $f unreachable) (start $f)) (core
 /// compiler would meet a million instances.
 const NESTING: usize = 20;
 
+/// Targets of one jump table: fewer than the engine refuses.
+const TARGETS: u32 = 60_000;
+
+/// Tables of one function: as many as its code has room for.
+const TABLES: u64 = 30;
+
+/// What the compiler takes for one target at least, in bytes.
+const TARGET_COST: u64 = 400;
+
 /// What a component begins with.
 const COMPONENT: [u8; 8] = [0, b'a', b's', b'm', 0x0d, 0, 1, 0];
 
@@ -72,11 +81,27 @@ fn nesting() -> anyhow::Result<Vec<u8>> {
     wat::parse_str(format!("(component {text})")).context("the nesting bomb is not valid")
 }
 
+/// A file that no scan refuses and that takes the compiler more than `memory` bytes: jump tables, which are one byte a
+/// target in the file and a thousand for the compiler.
+pub(super) fn jumps(memory: u64) -> Vec<u8> {
+    let mut table = vec![0x02, 0x40, 0x20, 0, 0x0e];
+    table.extend(leb(TARGETS));
+    table.resize(table.len() + TARGETS as usize + 1, 0);
+    table.push(0x0b);
+    let tables = memory / (u64::from(TARGETS) * TARGET_COST) + 1;
+    let mut code = vec![0];
+    for _ in 0..TABLES.min(tables) {
+        code.extend(&table);
+    }
+    code.push(0x0b);
+    functions(u32::try_from(tables.div_ceil(TABLES)).unwrap_or(u32::MAX), &code)
+}
+
 /// A component of one module of `count` functions of this code.
 fn functions(count: u32, code: &[u8]) -> Vec<u8> {
     let mut module = MODULE.to_vec();
-    // One type, which takes nothing and gives nothing.
-    section(&mut module, 1, &[1, 0x60, 0, 0]);
+    // One type, which takes a number and gives nothing.
+    section(&mut module, 1, &[1, 0x60, 1, 0x7f, 0]);
     let mut types = leb(count);
     types.resize(types.len() + count as usize, 0);
     section(&mut module, 3, &types);
@@ -138,6 +163,13 @@ mod tests {
         for bytes in [guest(), endless_start(), trapping_start()] {
             compile::look(&bytes.unwrap()).unwrap();
         }
+    }
+
+    #[test]
+    fn no_scan_refuses_the_file_that_only_the_compilers_bounds_stop() {
+        let bytes = jumps(1024 * 1024 * 1024);
+        compile::look(&bytes).unwrap();
+        wasmparser::validate(&bytes).unwrap();
     }
 
     #[test]

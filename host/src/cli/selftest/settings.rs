@@ -142,8 +142,21 @@ pub(super) fn of_tenants(group: &Group, config: &Config) -> Vec<Setting> {
     connections.reason = "for others to have room, one tenant of this server (half of server.connections)";
     settings.push(connections);
     if let Some(rate) = tenant.turns_per_minute {
-        settings.push(Setting::new("turns-per-minute", group.key("", "turns-per-minute"), Figure::count(rate), None));
+        let fast = Figure::Count(60_000);
+        settings.push(Setting::new(
+            "turns-per-minute",
+            group.key("", "turns-per-minute"),
+            Figure::count(rate),
+            Some(fast),
+        ));
     }
+    // No tenant is to be a hundred times as much as another.
+    let least = config.tenants.values().map(|tenant| tenant.cpu_weight).min().unwrap_or(tenant.cpu_weight);
+    let most = Figure::count(least.saturating_mul(100));
+    let weight = Figure::count(tenant.cpu_weight);
+    let mut weight = Setting::new("cpu-weight", group.key("", "cpu-weight"), weight, Some(most));
+    weight.reason = "for others to have their share, one tenant of this server (a hundred times the least weight)";
+    settings.push(weight);
     settings
 }
 
@@ -180,6 +193,9 @@ pub(super) fn of_server(config: &Config, descriptors: Option<u64>) -> Vec<Settin
         Setting::new("linger", "mythra.linger", Time(mythra.linger), minutes(10)),
         Setting::new("unanswered-pings", "mythra.ping, mythra.unanswered-pings", Time(pings), minutes(10)),
         Setting::new("max-size", "reload.max-size", Size(config.reload.max_size), Some(Size(GIB))),
+        Setting::new("compile", "reload.compile-memory", Size(config.reload.compile.memory), Some(Size(8 * GIB))),
+        Setting::new("compile", "reload.compile-cpu", Time(config.reload.compile.cpu), minutes(10)),
+        Setting::new("compile", "reload.compile-time", Time(config.reload.compile.time), minutes(30)),
         Setting::new("sessions", "sessions.per-tenant", Figure::count(config.sessions.per_tenant), count(10_000_000)),
         Setting::new(
             "tenant-files",
@@ -187,6 +203,9 @@ pub(super) fn of_server(config: &Config, descriptors: Option<u64>) -> Vec<Settin
             Size(config.sessions.files_per_tenant),
             Some(Size(64 * GIB)),
         ),
+        Setting::new("drain", "server.drain", Time(server.drain), minutes(15)),
+        Setting::new("failures", "failures.per-tenant", Figure::count(config.failures.per_tenant), count(100_000)),
+        Setting::new("session-turns", "sessions.turns", Figure::count(config.sessions.turns), count(10_000)),
         Setting::new("session-bytes", "sessions.bytes", Size(config.sessions.bytes), Some(Size(16 * MIB))),
     ]
 }
@@ -237,6 +256,20 @@ mod tests {
         for (weak, said) in cases {
             assert_eq!(weak.len(), 1, "{said}: {weak:?}");
             assert!(weak[0].starts_with(said), "{said}: {weak:?}");
+        }
+    }
+
+    #[test]
+    fn every_ceiling_is_written_about() {
+        let page = include_str!("../../../../docs/selftest.md");
+        let config = Config::default();
+        let tenants = Group::all(&config, None);
+        let of_tenants = tenants.iter().flat_map(|group| of_tenants(group, &config));
+        for setting in of_tenants.chain(of_server(&config, Some(20_000))).filter(|setting| setting.ceiling.is_some()) {
+            for key in setting.key.split(", ") {
+                let key = format!("`{}`", key.replace("tenants.default.", "tenants.NAME."));
+                assert!(page.contains(&key), "{key} is not in docs/selftest.md");
+            }
         }
     }
 

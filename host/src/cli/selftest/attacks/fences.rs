@@ -12,6 +12,7 @@ pub(super) fn of_server(own: &Own<'_>) -> Vec<Case> {
     let cases = [
         Case::fixed("fresh-state", "a guest that remembers earlier turns", "none", fresh),
         Case::fixed("surroundings", "a guest that looks for variables, arguments and folders", "none", surroundings),
+        Case::fixed("surroundings", "a guest that connects to a port of this machine", "none", sockets),
         Case::fixed("trap", "a guest that traps", "ended", traps),
         Case::fixed("trap", "a guest that traps before it is asked", "ended", start_traps)
             .plugins(&[Plugin::TrappingStart]),
@@ -44,6 +45,16 @@ async fn surroundings(stand: Stand) -> Proof {
         return Ok("none found".to_owned());
     }
     Err(Trouble::Broke(format!("it found something: {:?} {}", mythra.text, mythra.error)))
+}
+
+async fn sockets(stand: Stand) -> Proof {
+    let (mythra, _) = stand.both(&format!("c {}", stand.ground.silence.port())).await?;
+    match mythra.text.as_str() {
+        // The place of `access-denied` among the errors.
+        "101" => Ok("denied".to_owned()),
+        "0" => Err(Trouble::Broke("it may".to_owned())),
+        other => Err(Trouble::Unproven(format!("it failed for another reason: {other:?} {}", mythra.error))),
+    }
 }
 
 async fn traps(stand: Stand) -> Proof {

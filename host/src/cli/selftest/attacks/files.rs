@@ -18,6 +18,9 @@ use crate::{
 /// How long an ordinary turn may take while a file is refused.
 const FELT: Duration = Duration::from_secs(2);
 
+/// The most memory that a compiler is made to take, in bytes.
+const COMPILED_MAX: u64 = 8 * 1024 * 1024 * 1024;
+
 /// How long a host may take to look at a file and refuse it, on a machine that does much else.
 const REFUSING: Duration = Duration::from_secs(30);
 
@@ -37,10 +40,13 @@ pub(super) fn of_server(own: &Own<'_>) -> Vec<Case> {
     }
     let size = own.setting("max-size").map(|setting| Case::of(setting, "a file that is a byte too large", large));
     cases.extend(size.map(|case| own.server(case).waits(takes)));
-    let untried = [
-        ("compile", "a file that only the compiler's bounds stop", "such a file takes minutes; `make test` has some"),
-        ("agents", "more files than there may be", "tens of thousands of files are not written here"),
-    ];
+    let untried = [("agents", "more files than there may be", "tens of thousands of files are not written here")];
+    let compiles = own.setting("compile").map(|setting| {
+        let case = Case::of(setting, "a file of jump tables, which only the compiler's bounds stop", compile);
+        // The compiler has the lowest priority: whatever else runs goes before it.
+        own.server(case).waits(takes).alone()
+    });
+    cases.extend(compiles);
     let untried = untried.map(|(limit, what, why)| {
         own.server(Case::fixed(limit, what, "fixed", move |_| async move { Err(Trouble::Untried(why.to_owned())) }))
     });
@@ -58,6 +64,32 @@ async fn bomb(stand: Stand, index: usize) -> Proof {
         return Err(Trouble::Untried("reload.max-size is reached first".to_owned()));
     }
     refused(&stand, bomb.name, "too large to compile safely", |file| file.write_all(&bomb.bytes)).await
+}
+
+/// Memory that is left to others while a compiler takes all that it may, in bytes.
+const SPARE: u64 = 1024 * 1024 * 1024;
+
+async fn compile(stand: Stand) -> Proof {
+    let bounds = stand.ground.config.reload.compile;
+    if available().is_some_and(|available| available < bounds.memory.saturating_add(SPARE)) {
+        return Err(Trouble::Untried("this machine has not so much memory to spare".to_owned()));
+    }
+    if bounds.memory > COMPILED_MAX {
+        return Err(Trouble::Unproven(format!("no more than {} are taken here", settings::size(COMPILED_MAX))));
+    }
+    let bytes = guests::jumps(bounds.memory);
+    if bytes.len() as u64 > stand.ground.config.reload.max_size {
+        return Err(Trouble::Untried("reload.max-size is reached first".to_owned()));
+    }
+    refused(&stand, "jumps", "(reload.compile-", |file| file.write_all(&bytes)).await
+}
+
+/// The memory that this machine has to spare, in bytes.
+fn available() -> Option<u64> {
+    let info = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kib * 1024)
 }
 
 async fn large(stand: Stand) -> Proof {
