@@ -33,7 +33,7 @@ const ORDINARY: Duration = Duration::from_secs(15);
 
 /// How often it is looked whether something has happened, and how often where it should have by now.
 pub(super) const LOOK: Duration = Duration::from_millis(5);
-pub(super) const LOOKS: u32 = 400;
+pub(super) const LOOKS: u32 = 200;
 
 /// Tenants of the operator's that have the same limits: they are tested once.
 #[derive(Clone, Debug)]

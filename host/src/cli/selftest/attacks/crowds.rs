@@ -253,7 +253,7 @@ async fn fill(stand: &Stand, callers: &[Caller], most: u64, status: u16) -> Proo
     let (beginning, of_tenant) = (body.get(1..).unwrap_or_default().as_bytes(), (BODIES / 4 / each).max(1));
     let began = Instant::now();
     let mut open = Vec::new();
-    let begin = async |n: u64| -> Result<Option<Wire>, Trouble> {
+    let holder = async |n: u64| -> Result<Option<Wire>, Trouble> {
         let Some(caller) = usize::try_from(n / of_tenant).ok().and_then(|n| callers.get(n)) else { return Ok(None) };
         let mut wire = Wire::open(stand.crowded(u32::try_from(n).unwrap_or_default())).await.map_err(failed)?;
         wire.send(body_head(caller, each).as_bytes()).await;
@@ -261,7 +261,7 @@ async fn fill(stand: &Stand, callers: &[Caller], most: u64, status: u16) -> Proo
         Ok(Some(wire))
     };
     for n in 0..count {
-        open.extend(begin(n).await?);
+        open.extend(holder(n).await?);
     }
     let held = size(each * open.len() as u64);
     let mut answer = String::new();
@@ -280,7 +280,7 @@ async fn fill(stand: &Stand, callers: &[Caller], most: u64, status: u16) -> Proo
             return Err(Trouble::Untried("server.request-time ends bodies before so many are sent".to_owned()));
         }
         // It came before the last of the others, which was refused instead.
-        open.extend(begin(count - 1 - more % of_tenant).await?);
+        open.extend(holder(count - 1 - more % of_tenant).await?);
     }
     Err(Trouble::Broke(format!("beside {held} one more got {:?}", crate::text::head(&answer, 40))))
 }
