@@ -9,11 +9,13 @@ mod check;
 mod completions;
 mod failures;
 mod keys;
+mod selftest;
 mod serve;
 
 pub use chat::ChatArgs;
 pub use check::CheckArgs;
 pub use failures::FailuresArgs;
+pub use selftest::SelftestArgs;
 
 /// Serves AI agents, written as WebAssembly components, over the Mythra and Lingzhu protocols.
 #[derive(Debug, Parser)]
@@ -33,6 +35,8 @@ pub enum Command {
     Check(CheckArgs),
     /// Talk to an agent from the terminal
     Chat(ChatArgs),
+    /// Attack a host of this configuration, and say of each limit whether it holds
+    Selftest(SelftestArgs),
     /// List the turns that failed, or tell what is known of one
     Failures(FailuresArgs),
     /// Make keys for tenants, and for the admin listener
@@ -108,6 +112,7 @@ impl Cli {
             Command::Serve(args) => serve::run(&args),
             Command::Check(args) => check::run(&args),
             Command::Chat(args) => chat::run(&args),
+            Command::Selftest(args) => selftest::run(&args),
             Command::Failures(args) => failures::run(&args),
             Command::Keys(KeysCommand::Admin { expires }) => keys::admin(expires.as_deref()),
             Command::Keys(KeysCommand::New { tenant, agent, expires }) => {

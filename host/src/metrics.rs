@@ -292,6 +292,30 @@ impl Metrics {
         labels.filter_map(|labels| self.shared.limits.get(&labels).map(|counter| counter.get())).sum()
     }
 
+    /// How often one tenant's turns, clients and files ran into this bound.
+    pub fn hits_of(&self, limit: Limit, tenant: &str) -> u64 {
+        let labels = LimitLabels { limit, tenant: self.tenant(tenant) };
+        self.shared.limits.get(&labels).map_or(0, |counter| counter.get())
+    }
+
+    /// How often somebody who was not known yet ran into it.
+    pub fn hits_of_nobody(&self, limit: Limit) -> u64 {
+        let labels = LimitLabels { limit, tenant: NOBODY.to_owned() };
+        self.shared.limits.get(&labels).map_or(0, |counter| counter.get())
+    }
+
+    /// How many turns of a tenant run.
+    pub fn running(&self, tenant: &str) -> i64 {
+        let labels = TenantLabels { tenant: self.tenant(tenant) };
+        self.shared.in_flight.get(&labels).map_or(0, |gauge| gauge.get())
+    }
+
+    /// The CPU time of a tenant's turns that have ended.
+    pub fn cpu(&self, tenant: &str) -> Duration {
+        let labels = TenantLabels { tenant: self.tenant(tenant) };
+        self.shared.cpu.get(&labels).map_or(Duration::ZERO, |counter| Duration::from_secs_f64(counter.get()))
+    }
+
     fn tenants(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
         self.shared.tenants.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -377,6 +401,9 @@ mod tests {
         drop(running);
         assert!(metrics.encode().contains(r#"hostelry_turns_in_flight{tenant="acme"} 0"#));
         assert_eq!((metrics.hits(Limit::CpuTime), metrics.hits(Limit::Connections)), (1, 1));
+        assert_eq!((metrics.hits_of(Limit::CpuTime, "acme"), metrics.hits_of(Limit::CpuTime, "beta")), (1, 0));
+        assert_eq!((metrics.hits_of_nobody(Limit::Connections), metrics.hits_of_nobody(Limit::Events)), (1, 0));
+        assert_eq!((metrics.running("acme"), metrics.cpu("acme")), (0, Duration::from_millis(3)));
     }
 
     #[test]

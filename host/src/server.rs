@@ -41,6 +41,7 @@ const LAST_BYTES: Duration = Duration::from_secs(3);
 
 /// A server that runs.
 pub struct Server {
+    address: std::net::SocketAddr,
     lobby: Arc<Lobby>,
     store: Store,
     handle: Handle<std::net::SocketAddr>,
@@ -99,6 +100,7 @@ impl Server {
             metrics,
             records,
         });
+        let address = listener.local_addr()?;
         let stop = CancellationToken::new();
         let news = watcher.hint();
         let mut tasks = Vec::new();
@@ -116,7 +118,22 @@ impl Server {
         let routes = protocols::routes().with_state(Arc::clone(&lobby)).merge(health::routes(&lobby, store.clone()));
         let routes = routes.fallback(health::not_found);
         tasks.push(serve(&lobby, listener, handle.clone(), routes)?);
-        Ok(Self { lobby, store, handle, admin_handle, stop, tasks, news })
+        Ok(Self { address, lobby, store, handle, admin_handle, stop, tasks, news })
+    }
+
+    /// Where clients connect.
+    pub fn address(&self) -> std::net::SocketAddr {
+        self.address
+    }
+
+    /// What it counts.
+    pub fn metrics(&self) -> &Metrics {
+        &self.lobby.metrics
+    }
+
+    /// Which agents are live.
+    pub fn registry(&self) -> &Registry {
+        &self.lobby.registry
     }
 
     /// Goes down: no new turns, running ones to their end or their bound, every stream to its last byte.

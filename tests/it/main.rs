@@ -13,6 +13,7 @@ mod limits;
 mod lingzhu;
 mod mythra;
 mod process;
+mod selftest;
 mod sessions;
 mod shutdown;
 mod support;

@@ -5,10 +5,21 @@ use rand::RngExt as _;
 use sha2::{Digest as _, Sha256};
 
 use super::Exit;
-use crate::{config, ids};
+use crate::{
+    config::{self, KeyConfig},
+    ids,
+};
 
 /// Random bytes in a key: more than anyone can try, so that a plain digest of it is as good as a slow one.
 const KEY_BYTES: usize = 32;
+
+/// A new key, and what is kept of it.
+pub(super) fn draw() -> (String, KeyConfig) {
+    let bytes: [u8; KEY_BYTES] = rand::rng().random();
+    let key = format!("hk_{}", ids::hex(&bytes));
+    let digest = Sha256::digest(key.as_bytes()).into();
+    (key, KeyConfig { digest, agent: None, expires: None })
+}
 
 /// Makes a tenant's key, and prints it with the line for the configuration.
 pub(super) fn new(tenant: &str, agent: Option<&str>, expires: Option<&str>) -> Exit {
@@ -46,9 +57,8 @@ fn make(agent: Option<&str>, expires: Option<&str>, say: impl Fn(&str) -> String
             return Exit::Usage;
         }
     };
-    let bytes: [u8; KEY_BYTES] = rand::rng().random();
-    let key = format!("hk_{}", ids::hex(&bytes));
-    let digest = format!("sha256:{}", ids::hex(&Sha256::digest(key.as_bytes())));
+    let (key, kept) = draw();
+    let digest = format!("sha256:{}", ids::hex(&kept.digest));
     let agent = agent.map(|agent| format!(", agent = \"{agent}\"")).unwrap_or_default();
     let expires = expires.map(|expires| format!(", expires = {}", expires.strftime("%Y-%m-%dT%H:%M:%SZ")));
     let bound = agent + &expires.unwrap_or_default();

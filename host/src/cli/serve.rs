@@ -43,6 +43,18 @@ pub(super) fn run(args: &ServeArgs) -> Exit {
     }
 }
 
+/// The flags of a command that takes the configuration as `serve` does, and nothing else.
+pub(super) fn flags(config: Option<&PathBuf>) -> ServeArgs {
+    ServeArgs {
+        config: config.cloned(),
+        plugins: None,
+        listen: None,
+        admin_listen: None,
+        data: None,
+        log_level: String::new(),
+    }
+}
+
 /// The configuration's file, whether it is there or not.
 fn file(args: &ServeArgs) -> PathBuf {
     args.config.clone().unwrap_or_else(|| PathBuf::from(CONFIG))
@@ -69,7 +81,7 @@ pub(super) fn configure(args: &ServeArgs) -> Result<Config, Faults> {
 
 /// Lets this process have as many descriptors as the system lets it ask for: each connection takes one, and the usual
 /// first offer is for a program at a terminal.
-fn take_descriptors() {
+pub(super) fn take_descriptors() {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     if let Err(error) = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
         tracing::debug!("cannot raise the number of descriptors: {error}");
