@@ -29,11 +29,14 @@ pub(super) struct Readiness {
     /// Why not.
     reasons: Vec<&'static str>,
     /// Turns that run now.
-    turns: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turns: Option<usize>,
     /// Agents that are live.
-    live: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    live: Option<usize>,
     /// Files that do not serve.
-    faulty: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    faulty: Option<usize>,
     /// Every plugin.
     #[serde(skip_serializing_if = "Option::is_none")]
     agents: Option<Vec<Plugin>>,
@@ -84,7 +87,7 @@ pub(super) fn alive() -> Json<Health> {
     Json(Health { status: "ok" })
 }
 
-/// Whether the host is fit to serve; with every plugin if they may be `named`.
+/// Whether the host is fit to serve; with turns and every plugin if these may be `named`.
 pub(super) async fn ready(lobby: &Lobby, store: &Store, named: bool) -> Response {
     let reasons: Vec<&str> = [
         (lobby.draining.is_cancelled(), "shutting down"),
@@ -99,9 +102,10 @@ pub(super) async fn ready(lobby: &Lobby, store: &Store, named: bool) -> Response
     let body = Readiness {
         ready: reasons.is_empty(),
         reasons,
-        turns: lobby.turns.running(),
-        live: agents.iter().filter(|agent| agent.version.is_some()).count(),
-        faulty: agents.iter().filter(|agent| agent.fault.is_some()).count() + strays.len(),
+        // How much others run is nobody's business either.
+        turns: named.then(|| lobby.turns.running()),
+        live: named.then(|| agents.iter().filter(|agent| agent.version.is_some()).count()),
+        faulty: named.then(|| agents.iter().filter(|agent| agent.fault.is_some()).count() + strays.len()),
         agents: named.then_some(agents),
         strays: named.then_some(strays),
     };

@@ -182,7 +182,8 @@ async fn silent(host: &Host) -> Wire {
 
 #[tokio::test]
 async fn a_websocket_that_is_not_read() {
-    let host = host().await;
+    let setup = Setup::serving(&["puppet", "echo"]);
+    let host = setup.config(&CONFIG.replace("write-time = \"1s\"", "write-time = \"30s\"")).start().await;
     let mut wire = silent(&host).await;
     wire.send(&masked(0x81, script::input("flood 60000 1000").as_bytes())).await;
     host.logged("turn ended: the client left").await;

@@ -1,10 +1,11 @@
 //! What clients may take of the host before a turn begins: connections, and room for the bodies of requests.
 
 use reqwest::StatusCode;
+use tokio::time::timeout;
 
 use crate::support::{
     guests,
-    host::Setup,
+    host::{SOON, Setup},
     turn::{Ask, ask},
     wire::{Wire, post},
 };
@@ -48,11 +49,22 @@ async fn bodies_that_do_not_end_take_a_bounded_room_all_together_and_a_tenants_o
         }
         wire
     };
+    // What was sent may still wait in the system's own buffers; what the host has read, it holds.
+    let before = host.resident();
+    let holds = async |bodies: u64| {
+        while host.resident() < before + bodies * 61 * 1024 * 1024 {
+            tokio::task::yield_now().await;
+        }
+    };
+    let refusal = async |tenant: &str, mebibytes: usize| {
+        let mut refused = begin(tenant, mebibytes).await;
+        // Else the host would go on listening for a while before it answers.
+        refused.finish().await;
+        refused.until("}", 1).await
+    };
     let mut held = vec![begin("a", 62).await];
-    let mut refused = begin("a", 4).await;
-    // Else the host would go on listening for a while before it answers.
-    refused.finish().await;
-    let answer = refused.until("}", 1).await;
+    timeout(SOON, holds(1)).await.expect("the host does not read");
+    let answer = refusal("a", 4).await;
     assert!(answer.starts_with("HTTP/1.1 429 ") && answer.ends_with("{\"error\":\"too many requests\"}"), "{answer}");
     assert_eq!((host.hits("tenant-bodies").await, host.hits("bodies").await), (1, 0));
 
@@ -60,20 +72,22 @@ async fn bodies_that_do_not_end_take_a_bounded_room_all_together_and_a_tenants_o
         held.push(begin(tenant, 62).await);
     }
     // 248 of 256 MiB are held, by four tenants who each have their quarter.
-    let mut refused = begin("default", 16).await;
-    refused.finish().await;
-    let answer = refused.until("}", 1).await;
+    timeout(SOON, holds(4)).await.expect("the host does not read");
+    let answer = refusal("default", 16).await;
     assert!(answer.starts_with("HTTP/1.1 503 ") && answer.ends_with("{\"error\":\"the server is busy\"}"), "{answer}");
     assert_eq!((host.hits("tenant-bodies").await, host.hits("bodies").await), (1, 1));
     assert_eq!(ask(&host, "echo", "small").await.text, "small", "there is room for what is small");
     held.clear();
     // What they held is given back once the host sees that they are gone.
     let text = "x".repeat(3 * 1024 * 1024);
-    let answer = loop {
-        match Ask::at(&host, "a", "echo").text(&text).try_open().await {
-            Ok(running) => break running.rest().await,
-            Err(refusal) => assert_eq!(refusal.status, StatusCode::TOO_MANY_REQUESTS),
+    let again = async {
+        loop {
+            match Ask::at(&host, "a", "echo").text(&text).try_open().await {
+                Ok(running) => return running.rest().await,
+                Err(refusal) => assert_eq!(refusal.status, StatusCode::TOO_MANY_REQUESTS),
+            }
         }
     };
+    let answer = timeout(SOON, again).await.expect("the room is not given back");
     assert_eq!(answer.text.len(), text.len());
 }

@@ -39,7 +39,7 @@ pub(super) fn of_server(own: &Own<'_>) -> Vec<Case> {
     };
     let time = server.request_time;
     // Heads are the HTTP library's, which tells nobody of those that it does not wait for.
-    let head = |case: Case| case.waits(time).uncounted();
+    let head = |case: Case| case.waits(time);
     add("request-time", &|setting| head(Case::of(setting, "a connection that says nothing", silent)));
     add("request-time", &|setting| head(Case::of(setting, "a head that comes byte by byte", slow_head)));
     add("request-time", &|setting| Case::of(setting, "a body that comes byte by byte", slow_body).waits(time));
@@ -58,7 +58,7 @@ pub(super) fn of_server(own: &Own<'_>) -> Vec<Case> {
         }
     }
     let most = size(HEAD_MAX as u64);
-    cases.push(own.server(Case::fixed("request-head", "a head without end", most, endless_head).uncounted()));
+    cases.push(own.server(Case::fixed("request-head", "a head without end", most, endless_head)));
     cases.push(own.server(Case::fixed("no-http", "what is no request", "closed", garbage)));
     let leaves = Case::fixed("client-gone", "clients that leave while their agents run", "ended", leaves);
     cases.push(own.server(leaves.turns(2)).also(&[Limit::Output, Limit::Events]));
