@@ -36,8 +36,9 @@ pub(super) const EARNED: u32 = 20;
 const OWED: Duration = Duration::from_millis(50);
 
 /// How much nicer than the threads that do I/O each lane's are: a client's bytes go before a guest's work, and short work
-/// before long. The system gives the second a tenth of the first's share where both want all.
-const NICENESS: [i32; 2] = [5, 15];
+/// before long. Where both want all, the system gives the second a twentieth of the first's share; `docs/fairness.md` has
+/// the figures of this and of other choices.
+const NICENESS: [i32; 2] = [5, 19];
 
 /// Where turns run. Cloning is shallow.
 #[derive(Clone, Debug)]
