@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 mod chat;
 mod check;
 mod completions;
+mod componentize;
 mod failures;
 mod keys;
 mod selftest;
@@ -14,6 +15,7 @@ mod serve;
 
 pub use chat::ChatArgs;
 pub use check::CheckArgs;
+pub use componentize::ComponentizeArgs;
 pub use failures::FailuresArgs;
 pub use selftest::SelftestArgs;
 
@@ -33,6 +35,8 @@ pub enum Command {
     Serve(ServeArgs),
     /// Say whether a component can be served here, and what it needs
     Check(CheckArgs),
+    /// Make a component of a core module, as compilers of C, Zig and Go put out
+    Componentize(ComponentizeArgs),
     /// Talk to an agent from the terminal
     Chat(ChatArgs),
     /// Attack a host of this configuration, and say of each limit whether it holds
@@ -111,6 +115,7 @@ impl Cli {
         match self.command {
             Command::Serve(args) => serve::run(&args),
             Command::Check(args) => check::run(&args),
+            Command::Componentize(args) => componentize::run(&args),
             Command::Chat(args) => chat::run(&args),
             Command::Selftest(args) => selftest::run(&args),
             Command::Failures(args) => failures::run(&args),

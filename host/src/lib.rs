@@ -27,6 +27,7 @@ pub mod script;
 pub mod bindings;
 
 pub mod config;
+pub mod contract;
 pub mod ids;
 pub mod limit;
 pub mod metrics;

@@ -62,6 +62,29 @@ pub fn kebab(key: &str) -> String {
     out
 }
 
+/// The word of `known` that was probably meant by `word`: the nearest, if it is near.
+pub fn meant<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let nearest = known.into_iter().map(|known| (distance(word, known), known)).min();
+    nearest.filter(|(distance, _)| *distance <= 2 && *distance < word.chars().count()).map(|(_, known)| known)
+}
+
+/// How many letters must be put in, taken out or changed to make one word of the other.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, a) in a.chars().enumerate() {
+        let mut next = vec![i + 1];
+        for (j, b) in b.iter().enumerate() {
+            let change = row.get(j).copied().unwrap_or(0) + usize::from(a != *b);
+            let take = row.get(j + 1).copied().unwrap_or(0) + 1;
+            let put = next.last().copied().unwrap_or(0) + 1;
+            next.push(change.min(take).min(put));
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,6 +9,7 @@ use tokio::time::timeout;
 use super::support::{
     guests,
     host::{Host, SOON, Setup},
+    wat,
 };
 
 /// What a command printed, and its exit code.
@@ -35,7 +36,7 @@ async fn check(bytes: &[u8]) -> (Option<i32>, Value) {
 
 /// That a component of this text does not fit, for a reason with `what` and a hint with `hint` in it.
 async fn does_not_fit(text: &str, what: &str, hint: &str) {
-    let (code, found) = check(&wat::parse_str(text).unwrap()).await;
+    let (code, found) = check(&wat::parse(text)).await;
     assert_eq!((code, &found["fits"]), (Some(1), &Value::Bool(false)), "{found}");
     let said = |key: &str| found["reasons"][0][key].as_str().unwrap_or_default().to_owned();
     assert!(said("reason").contains(what) && said("hint").contains(hint), "{found}");
@@ -53,13 +54,124 @@ async fn check_says_of_a_real_agent_that_it_fits_and_what_it_needs() {
 
 #[tokio::test]
 async fn check_says_why_a_component_does_not_fit_and_what_to_do() {
-    let contract = "(component (import \"hostelry:agent/host@0.2.0\" (instance)))";
-    does_not_fit(contract, "imports hostelry:agent/host@0.2.0", "0.1.0").await;
-    let handler = "(component (instance $i) (export \"acme:x/y@0.1.0\" (instance $i)))";
-    does_not_fit(handler, "does not export hostelry:agent/handler", "build it for the world `agent`").await;
-    let import = "(component (import \"wasi:http/outgoing-handler@0.2.0\" (instance)))";
-    does_not_fit(import, "imports wasi:http/outgoing-handler@0.2.0", "call-tool").await;
-    does_not_fit("(module)", "core module", "wasm32-wasip2").await;
+    for (text, what, hint) in [
+        ("(module)", "core module", "hostelry componentize"),
+        (
+            "(module (import \"wasi_snapshot_preview1\" \"fd_write\" (func)))",
+            "core module",
+            "with the WASI preview 1 adapter that it needs",
+        ),
+        ("(module (func (export \"_start\")))", "core module", "an agent is a library"),
+        ("(module (import \"wbg\" \"f\" (func)))", "core module", "made for a browser"),
+        ("(component)", "does not export hostelry:agent/handler@0.1.0", "it exports nothing"),
+        (
+            "(component (instance $i) (export \"acme:x/y@0.1.0\" (instance $i)))",
+            "does not export hostelry:agent/handler",
+            "build it for the world `agent`",
+        ),
+        (
+            "(component (instance $i) (export \"hostelry:agent/handlr@0.1.0\" (instance $i)))",
+            "does not export hostelry:agent/handler",
+            "hostelry:agent/handlr@0.1.0, in which there is a slip",
+        ),
+        (
+            "(component (instance $i) (export \"wasi:cli/run@0.2.6\" (instance $i)))",
+            "does not export hostelry:agent/handler",
+            "it is a program",
+        ),
+        (
+            "(component (instance $i) (export \"hostelry:agent/handler@0.1.0\" (instance $i)))",
+            "its handler has no function `handle`",
+            "",
+        ),
+        (
+            "(component (instance $i) (export \"hostelry:agent/handler@0.2.0\" (instance $i)))",
+            "wrong contract version: the component exports hostelry:agent/handler@0.2.0",
+            "0.1.0",
+        ),
+        ("(component (import \"hostelry:agent/host@0.2.0\" (instance)))", "imports hostelry:agent/host@0.2.0", "0.1.0"),
+        (
+            "(component (import \"hostelry:agent/hots@0.1.0\" (instance)))",
+            "imports hostelry:agent/hots@0.1.0",
+            "did you mean hostelry:agent/host@0.1.0?",
+        ),
+        (
+            "(component (import \"hostelry:agnet/host@0.1.0\" (instance)))",
+            "imports hostelry:agnet/host@0.1.0",
+            "did you mean hostelry:agent/host@0.1.0?",
+        ),
+        (
+            "(component (import \"wasi:http/outgoing-handler@0.2.0\" (instance)))",
+            "imports wasi:http/outgoing-handler@0.2.0",
+            "call-tool",
+        ),
+        (
+            "(component (import \"wasi:keyvalue/store@0.2.0-draft\" (instance)))",
+            "imports wasi:keyvalue/store@0.2.0-draft",
+            "of WASI this host has",
+        ),
+        ("(component (import \"acme:db/sql@1.0.0\" (instance)))", "imports acme:db/sql@1.0.0", "through `call-tool`"),
+    ] {
+        does_not_fit(text, what, hint).await;
+    }
+}
+
+#[tokio::test]
+async fn check_names_the_function_that_a_slip_is_in() {
+    let import = "(import \"hostelry:agent/turn@0.1.0\" (instance (export \"gett\" (func (param \"x\" u32)))))";
+    let (code, found) = check(&wat::agent(import, "", "", "")).await;
+    assert_eq!((code, &found["fits"]), (Some(1), &Value::Bool(false)), "{found}");
+    let reason = found["reasons"][0]["reason"].as_str().unwrap();
+    assert!(reason.contains("imports the function `gett` of hostelry:agent/turn@0.1.0"), "{found}");
+    assert_eq!(found["reasons"][0]["hint"], "did you mean `get`?", "{found}");
+}
+
+#[tokio::test]
+async fn check_tries_a_turn_and_tells_what_it_took() {
+    let (code, found) = check(&guests::bytes("echo")).await;
+    assert_eq!((code, &found["trial"]["outcome"]), (Some(0), &"answered".into()), "{found}");
+    assert!(found["trial"]["events"].as_u64().unwrap() > 0 && found["memory"]["turn"].as_u64().unwrap() > 65536);
+    let (code, found) = check(&guests::bytes("trap")).await;
+    assert_eq!((code, &found["trial"]["outcome"]), (Some(0), &"failed".into()), "{found}");
+    assert!(found["trial"]["error"].as_str().unwrap().contains("trapped"), "{found}");
+    // It hands itself 80 MiB, which is more than a turn may have.
+    let (code, found) = check(&wat::agent("", "", "", "(drop (memory.grow (i32.const 1280)))")).await;
+    let reason = &found["reasons"][0];
+    assert_eq!((code, &found["fits"]), (Some(1), &Value::Bool(false)), "{found}");
+    assert!(reason["reason"].as_str().unwrap().contains("limits.memory"), "{found}");
+    assert!(found["grants"]["toml"].as_str().unwrap().contains("limits.memory = \"256MiB\""), "{found}");
+}
+
+#[tokio::test]
+async fn check_names_the_grants_that_an_agent_needs() {
+    let dir = TempDir::new().unwrap();
+    std::fs::write(dir.path().join("notes.wasm"), guests::bytes("pathfinder")).unwrap();
+    std::fs::write(dir.path().join("hostelry.toml"), "[tenants.default]\ntools = [\"workspace/*\"]\n").unwrap();
+    let ran = run(dir.path(), &["check", "--json", "notes.wasm"]).await;
+    let found: Value = serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{}{}", ran.out, ran.err));
+    assert!(found["grants"]["missing"].as_array().unwrap().contains(&"device/take_navigation".into()), "{found}");
+    let lines = found["grants"]["toml"].as_str().unwrap();
+    assert!(lines.starts_with("[tenants.default]\ntools = [\"workspace/*\", \"device/"), "{lines}");
+}
+
+#[tokio::test]
+async fn componentize_makes_an_agent_of_a_core_module() {
+    let dir = TempDir::new().unwrap();
+    let module = r#"(module
+        (memory (export "memory") 1)
+        (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) i32.const 1024)
+        (func (export "hostelry:agent/handler@0.1.0#handle")
+          (param i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32) i32.const 64))"#;
+    std::fs::write(dir.path().join("core.wat"), module).unwrap();
+    let ran = run(dir.path(), &["componentize", "core.wat", "-o", "build/silent.wasm"]).await;
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let ran = run(dir.path(), &["check", "--json", "build/silent.wasm"]).await;
+    let found: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((ran.code, &found["trial"]["outcome"]), (Some(0), &"answered".into()), "{found}");
+    let ran = run(dir.path(), &["componentize", "build/silent.wasm", "-o", "again.wasm"]).await;
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.err.contains("a component already"), "{}", ran.err);
+    assert!(!dir.path().join("again.wasm").exists());
 }
 
 #[tokio::test]

@@ -1,11 +1,11 @@
 //! `hostelry check`: says whether a component can be served here, why not, and what it asks for, with the same eyes as
-//! `hostelry serve` and without running anything of it.
+//! `hostelry serve`, and what one turn of it takes.
 //!
-//! What is in a file is read in `check/anatomy.rs`; how it is said is in `check/report.rs`.
+//! What is in a file is read in `check/anatomy.rs`; a turn of it is run in `check/trial.rs`; what it would have to be
+//! granted is in `check/grants.rs`; how all that is said is in `check/report.rs`.
 
 use std::{
-    fs::File,
-    io::{self, Read as _},
+    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -15,25 +15,28 @@ use clap::Args;
 use super::Exit;
 use crate::{
     capabilities::tools::ToolBox,
-    config::{self, AgentConfig, Config, Faults, TenantConfig},
+    config::{self, AgentConfig, Config, Faults, Limits, TenantConfig},
     ids::{self, AgentId, DEFAULT_TENANT},
     runtime::{
-        Engine, Unfit,
+        CompiledAgent, Engine, Unfit,
         compile::{self, Candidate},
     },
     text,
 };
 
 mod anatomy;
+mod files;
+mod grants;
+mod page;
 mod report;
+mod trial;
 
 use anatomy::Anatomy;
+use grants::Grants;
+use trial::{End, Trial};
 
 /// The configuration that is read if it is there and none is named.
 const CONFIG: &str = "hostelry.toml";
-
-/// The largest file beside a component that is read: as `serve` has it.
-const BESIDE_MAX: u64 = 64 * 1024;
 
 /// What `check` takes.
 #[derive(Debug, Args)]
@@ -44,6 +47,9 @@ pub struct CheckArgs {
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,
+    /// Do not run a turn of it to see what it takes
+    #[arg(long)]
+    pub no_trial: bool,
     /// The tenant that the agent would be of [default: default, or the only one there is]
     #[arg(long, value_name = "NAME")]
     pub tenant: Option<String>,
@@ -101,11 +107,14 @@ struct Findings {
     /// The tools that it may call, a device's included.
     tools: Vec<String>,
     beside: Option<Beside>,
+    /// A turn of it, if it could be run.
+    trial: Option<Trial>,
+    grants: Grants,
 }
 
 /// Checks a file, and prints what was found.
 pub(super) fn run(args: &CheckArgs) -> Exit {
-    let findings = match configure(args).and_then(|(config, tenant)| wait(look(&args.file, &config, &tenant))) {
+    let findings = match configure(args).and_then(|(config, tenant)| wait(look(args, &config, &tenant))) {
         Ok(findings) => findings,
         Err(faults) => {
             for fault in &faults.0 {
@@ -151,14 +160,15 @@ fn configure(args: &CheckArgs) -> Result<(Config, String), Faults> {
 }
 
 /// Looks at a file as it would stand in the folder of `tenant`.
-async fn look(file: &Path, config: &Config, tenant: &str) -> Result<Findings, Faults> {
+async fn look(args: &CheckArgs, config: &Config, tenant: &str) -> Result<Findings, Faults> {
+    let file = args.file.as_path();
     let unreadable = |error: io::Error| Faults(vec![format!("cannot read {}: {error}", file.display())]);
     let no_tenant = || Faults(vec![format!("there is no tenant `{tenant}`")]);
     let entry = config.tenants.get(tenant).ok_or_else(no_tenant)?;
     let max = config.reload.max_size;
-    let (size, bytes) = read(file, max).map_err(unreadable)?;
+    let (size, bytes) = files::read(file, max).map_err(unreadable)?;
     let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-    let (beside, own) = beside(file).map_err(unreadable)?;
+    let (beside, own) = files::beside(file).map_err(unreadable)?;
     let limits = own.limits.as_ref().map_or_else(|| entry.limits.clone(), |asked| asked.within(&entry.limits));
     let folder = if tenant == DEFAULT_TENANT { config.plugins.clone() } else { config.plugins.join(tenant) };
     let rename = (!ids::is_name(&stem)).then(|| better_name(&stem));
@@ -174,9 +184,21 @@ async fn look(file: &Path, config: &Config, tenant: &str) -> Result<Findings, Fa
         memory_allowed: limits.memory as u64,
         tools: tools(entry, &own),
         beside,
+        trial: None,
+        grants: Grants::default(),
     };
     let reasons = match bytes {
-        Some(bytes) => unfit(&findings, &bytes.into(), config, own).await?,
+        Some(bytes) => {
+            let (mut reasons, agent) = unfit(&findings, &bytes.clone().into(), config, own).await?;
+            if let Some(agent) = agent.filter(|_| !args.no_trial) {
+                let trial = trial::run(&agent, entry, &limits).await;
+                let trial = trial.map_err(|error| Faults(vec![format!("no turn of it can be tried: {error:#}")]))?;
+                reasons.extend(passed(&trial, &limits));
+                findings.trial = Some(trial);
+            }
+            findings.grants = Grants::new(&bytes, findings.trial.as_ref(), (tenant, entry), &findings.tools);
+            reasons
+        }
         None => vec![Reason::new(&format!(
             "the file is larger than {max} bytes; hint: take out what it does not need, such as debug sections, or \
              raise reload.max-size in hostelry.toml"
@@ -186,19 +208,44 @@ async fn look(file: &Path, config: &Config, tenant: &str) -> Result<Findings, Fa
     Ok(findings)
 }
 
-/// Everything that keeps a component from being served.
+/// What a trial turn showed to be in the way of every turn.
+fn passed(trial: &Trial, limits: &Limits) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    if let End::NotStarted(why) = &trial.end {
+        reasons.push(Reason::new(&format!("no turn of it can begin: {why}")));
+    }
+    if trial.memory > limits.memory as u64 {
+        reasons.push(Reason::new(&format!(
+            "a turn of it took {} bytes of memory, and may use {} (limits.memory); hint: raise limits.memory to {}, or \
+             build it with less",
+            trial.memory,
+            limits.memory,
+            grants::memory_for(trial.memory)
+        )));
+    }
+    if trial.cpu > limits.cpu_time {
+        reasons.push(Reason::new(&format!(
+            "a turn of it took {:.1?} of CPU time, and may use {:?} (limits.cpu-time); hint: raise limits.cpu-time, or \
+             have it do less",
+            trial.cpu, limits.cpu_time
+        )));
+    }
+    reasons
+}
+
+/// Everything that keeps a component from being served, and else the agent that it is.
 async fn unfit(
     findings: &Findings,
     bytes: &Arc<[u8]>,
     config: &Config,
     own: AgentConfig,
-) -> Result<Vec<Reason>, Faults> {
+) -> Result<(Vec<Reason>, Option<Arc<CompiledAgent>>), Faults> {
     let mut reasons = Vec::new();
-    let unfit = match fit(findings, bytes, config, own).await {
-        Ok(()) => None,
+    let (agent, unfit) = match fit(findings, bytes, config, own).await {
+        Ok(agent) => (Some(Arc::new(agent)), None),
         // Nothing is known of the file then.
         Err(Unfit::Host(why)) => return Err(Faults(vec![why])),
-        Err(unfit) => Some(unfit),
+        Err(unfit) => (None, Some(unfit)),
     };
     reasons.extend(unfit.as_ref().map(|unfit| Reason::new(&unfit.to_string())));
     let (needs, allowed) = (findings.anatomy.memory, findings.memory_allowed);
@@ -208,11 +255,16 @@ async fn unfit(
     }
     let faults = findings.beside.iter().flat_map(|beside| &beside.faults);
     reasons.extend(faults.map(|fault| Reason::new(fault)));
-    Ok(reasons)
+    Ok((reasons, agent))
 }
 
 /// Whether the host would take it.
-async fn fit(findings: &Findings, bytes: &Arc<[u8]>, config: &Config, own: AgentConfig) -> Result<(), Unfit> {
+async fn fit(
+    findings: &Findings,
+    bytes: &Arc<[u8]>,
+    config: &Config,
+    own: AgentConfig,
+) -> Result<CompiledAgent, Unfit> {
     let memory = usize::try_from(findings.memory_allowed).unwrap_or(usize::MAX);
     // Before there is an engine: most that does not fit is seen at once.
     compile::look(bytes)?.within(memory)?;
@@ -226,7 +278,7 @@ async fn fit(findings: &Findings, bytes: &Arc<[u8]>, config: &Config, own: Agent
         memory,
         compile: config.reload.compile,
     };
-    compile::prepare(&engine, candidate).await.map(drop)
+    compile::prepare(&engine, candidate).await
 }
 
 /// The same configuration for one turn at a time, so that the engine sets aside no room for a thousand.
@@ -239,39 +291,6 @@ fn lone(config: &Config) -> Config {
 /// The names of the tools that an agent of this tenant may call.
 fn tools(tenant: &TenantConfig, own: &AgentConfig) -> Vec<String> {
     ToolBox::new(tenant, own, true).list().into_iter().map(|tool| tool.name).collect()
-}
-
-/// A file's size and, unless that is more than `max`, what it holds.
-fn read(path: &Path, max: u64) -> io::Result<(u64, Option<Vec<u8>>)> {
-    // Looked at before it is opened: opening a pipe waits for whoever writes to it.
-    if !std::fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("it is no regular file"));
-    }
-    let file = File::open(path)?;
-    let size = file.metadata()?.len();
-    let mut bytes = Vec::new();
-    file.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
-    let whole = bytes.len() as u64 <= max;
-    Ok((if whole { bytes.len() as u64 } else { size }, whole.then_some(bytes)))
-}
-
-/// The file beside a component, if there is one, and what it says; nothing if it has faults.
-fn beside(file: &Path) -> io::Result<(Option<Beside>, AgentConfig)> {
-    let path = file.with_extension("toml");
-    let bytes = match read(&path, BESIDE_MAX) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((None, AgentConfig::default())),
-        other => other?.1,
-    };
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let (faults, own) = match bytes.map(String::from_utf8) {
-        None => (vec![format!("{name}: larger than {BESIDE_MAX} bytes")], AgentConfig::default()),
-        Some(Err(_)) => (vec![format!("{name}: not UTF-8")], AgentConfig::default()),
-        Some(Ok(text)) => match AgentConfig::read(&text, &name) {
-            Ok(own) => (Vec::new(), own),
-            Err(faults) => (faults.0, AgentConfig::default()),
-        },
-    };
-    Ok((Some(Beside { name, faults }), own))
 }
 
 /// A name that an agent can have, as near to `name` as one is.
@@ -296,7 +315,11 @@ mod tests {
         if let Some(toml) = toml {
             std::fs::write(folder.path().join("echo.toml"), toml).unwrap();
         }
-        look(&file, &Config::default(), DEFAULT_TENANT).await.unwrap()
+        look(&args(&file), &Config::default(), DEFAULT_TENANT).await.unwrap()
+    }
+
+    fn args(file: &Path) -> CheckArgs {
+        CheckArgs { file: file.to_owned(), json: false, no_trial: false, tenant: None, config: None }
     }
 
     #[tokio::test]
@@ -344,12 +367,7 @@ mod tests {
 
     #[test]
     fn a_tenant_that_is_not_there_is_a_matter_of_usage() {
-        let args = |tenant: Option<&str>| CheckArgs {
-            file: PathBuf::from("x.wasm"),
-            json: false,
-            tenant: tenant.map(str::to_owned),
-            config: None,
-        };
+        let args = |tenant: Option<&str>| CheckArgs { tenant: tenant.map(str::to_owned), ..args(Path::new("x.wasm")) };
         assert_eq!(configure(&args(None)).unwrap().1, DEFAULT_TENANT);
         assert!(configure(&args(Some("acme"))).unwrap_err().0[0].contains("--tenant: default"));
     }
@@ -357,8 +375,8 @@ mod tests {
     #[tokio::test]
     async fn what_is_no_file_cannot_be_read() {
         let folder = tempfile::tempdir().unwrap();
-        let faults = look(folder.path(), &Config::default(), DEFAULT_TENANT).await.unwrap_err();
+        let faults = look(&args(folder.path()), &Config::default(), DEFAULT_TENANT).await.unwrap_err();
         assert!(faults.0[0].contains("no regular file"), "{faults}");
-        assert!(look(&folder.path().join("x.wasm"), &Config::default(), DEFAULT_TENANT).await.is_err());
+        assert!(look(&args(&folder.path().join("x.wasm")), &Config::default(), DEFAULT_TENANT).await.is_err());
     }
 }

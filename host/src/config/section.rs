@@ -10,6 +10,8 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
+use crate::text;
+
 /// The faults of one file, and how a place in it is told.
 pub(super) struct Page<'a> {
     name: &'a str,
@@ -223,11 +225,8 @@ impl<'p, 'a> Section<'p, 'a> {
     /// Says that every key which nobody asked for is unknown, and which one may be meant.
     pub(super) fn end(self) {
         for (key, (span, _)) in &self.values {
-            let nearest = self.known.iter().map(|known| (distance(key, known), known)).min();
-            let hint = match nearest {
-                Some((distance, known)) if distance <= 2 && distance < key.chars().count() => {
-                    format!("; did you mean `{known}`?")
-                }
+            let hint = match text::meant(key, self.known.iter().copied()) {
+                Some(known) => format!("; did you mean `{known}`?"),
                 _ if self.known.is_empty() => String::new(),
                 _ => format!("; there are {}", self.known.join(", ")),
             };
@@ -255,21 +254,4 @@ fn kind(value: &DeValue<'_>) -> &'static str {
         DeValue::Array(_) => "a list",
         DeValue::Table(_) => "a table",
     }
-}
-
-/// How many letters must be put in, taken out or changed to make one word of the other.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, a) in a.chars().enumerate() {
-        let mut next = vec![i + 1];
-        for (j, b) in b.iter().enumerate() {
-            let change = row.get(j).copied().unwrap_or(0) + usize::from(a != *b);
-            let take = row.get(j + 1).copied().unwrap_or(0) + 1;
-            let put = next.last().copied().unwrap_or(0) + 1;
-            next.push(change.min(take).min(put));
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or(0)
 }

@@ -5,10 +5,7 @@
 use std::{fmt, sync::Arc};
 
 use sha2::{Digest, Sha256};
-use wasmtime::component::{
-    Component,
-    types::{ComponentInstance, ComponentItem},
-};
+use wasmtime::component::{Component, types::ComponentItem};
 
 use super::{
     Engine,
@@ -18,15 +15,12 @@ use crate::{
     bindings::{AgentPre, types::Request},
     capabilities::TurnState,
     config::{AgentConfig, CompileConfig},
+    contract::{PACKAGE, VERSION},
     ids::{self, AgentId},
     limit::Limit,
 };
 
-/// The version of the contract that this host serves; every guest of the same `0.1` is served for good.
-pub const CONTRACT: &str = "0.1.0";
-
-/// The contract's package.
-const PACKAGE: &str = "hostelry:agent";
+mod fit;
 
 /// An agent that is compiled, linked and checked, but not live: a turn makes an instance of it.
 pub struct CompiledAgent {
@@ -118,8 +112,8 @@ pub enum Unfit {
     Host(String),
     /// It was built against another version of the contract.
     #[error(
-        "wrong contract version: the component {verb} {name}, and this host serves {PACKAGE}@{CONTRACT}; \
-         hint: build it against the contract's {CONTRACT} text"
+        "wrong contract version: the component {verb} {name}, and this host serves {PACKAGE}@{VERSION}; \
+         hint: build it against the contract's {VERSION} text"
     )]
     Version {
         /// Imports or exports.
@@ -133,10 +127,10 @@ pub enum Unfit {
         /// The interface.
         name: String,
         /// The way out.
-        hint: &'static str,
+        hint: String,
     },
     /// It does not export what an agent is.
-    #[error("the component does not export {PACKAGE}/handler@{CONTRACT}; hint: {0}")]
+    #[error("the component does not export {PACKAGE}/handler@{VERSION}; hint: {0}")]
     Handler(String),
     /// A name is right and its type is not.
     #[error("the component does not fit the contract: {0}")]
@@ -181,14 +175,18 @@ pub fn prepare_known(engine: &Engine, candidate: &Candidate) -> Result<Option<Co
 
 /// Links and checks what was compiled.
 fn finish(engine: &Engine, candidate: &Candidate, component: &Component) -> Result<CompiledAgent, Unfit> {
-    check_imports(engine, component)?;
-    let handler = check_exports(engine, component)?;
-    let pre = engine.linker().instantiate_pre(component).map_err(|error| Unfit::Mismatch(reason(&error)))?;
+    fit::check_imports(engine, component)?;
+    let handler = fit::check_exports(engine, component)?;
+    let pre = engine.linker().instantiate_pre(component);
+    let pre = pre.map_err(|error| {
+        let slip = fit::unknown_function(engine, component);
+        Unfit::Mismatch(slip.unwrap_or_else(|| reason(&error)))
+    })?;
     match handler.get_export(engine.raw(), "handle").map(|export| export.ty) {
         Some(ComponentItem::ComponentFunc(handle)) => handle
             .typecheck::<(&Request,), (Result<(), String>,)>(&pre.instance_type())
             .map_err(|error| Unfit::Mismatch(format!("the type of `handle` is another: {}", reason(&error))))?,
-        _ => return Err(Unfit::Mismatch("its handler has no function `handle`".to_owned())),
+        _ => return Err(Unfit::Mismatch(fit::no_handle(engine, &handler))),
     }
     let pre = AgentPre::new(pre).map_err(|error| Unfit::Mismatch(reason(&error)))?;
     let Candidate { id, version, config, .. } = candidate.clone();
@@ -206,7 +204,8 @@ pub fn look(bytes: &[u8]) -> Result<Needs, Unfit> {
         let text = if bytes.starts_with(b"\x7fELF") {
             "this is precompiled or native code, which is never loaded; hint: drop the .wasm component itself"
         } else if std::str::from_utf8(bytes).is_ok_and(|text| text.trim_start().starts_with('(')) {
-            "this is WebAssembly text; hint: make a component of it with `wasm-tools parse`"
+            "this is WebAssembly text; hint: `wasm-tools parse` makes a component of a component's text, and `hostelry \
+             componentize` of a core module's"
         } else {
             "this is not WebAssembly; hint: drop a component (.wasm) here"
         };
@@ -214,83 +213,12 @@ pub fn look(bytes: &[u8]) -> Result<Needs, Unfit> {
     }
     let Some(header) = bytes.get(..8) else { return Err(Unfit::Incomplete) };
     if wasmparser::Parser::is_core_wasm(header) {
-        return Err(Unfit::Format(
-            "this is a core module, not a component; hint: build for the wasm32-wasip2 target, or wrap it with \
-             `wasm-tools component new`"
-                .to_owned(),
-        ));
+        return Err(Unfit::Format(fit::core_module(bytes)));
     }
     if !wasmparser::Parser::is_component(header) {
         return Err(Unfit::Format("this is WebAssembly in a layer or version that this host does not know".to_owned()));
     }
     scan(bytes)
-}
-
-fn check_imports(engine: &Engine, component: &Component) -> Result<(), Unfit> {
-    for (name, _) in component.component_type().imports(engine.raw()) {
-        let (interface, version) = name.split_once('@').unwrap_or((name, ""));
-        let package = interface.split_once('/').map_or(interface, |(package, _)| package);
-        match package {
-            PACKAGE if !serves(version) => {
-                return Err(Unfit::Version { verb: "imports", name: name.to_owned() });
-            }
-            PACKAGE if !["types", "host", "turn", "log"].iter().any(|own| interface.ends_with(&format!("/{own}"))) => {
-                let hint = "the contract has host, turn and log; look for a slip in the name";
-                return Err(Unfit::Import { name: name.to_owned(), hint });
-            }
-            PACKAGE => {}
-            "wasi:cli" | "wasi:io" | "wasi:clocks" | "wasi:random" | "wasi:filesystem" | "wasi:sockets"
-                if version.starts_with("0.2.") => {}
-            _ => return Err(Unfit::Import { name: name.to_owned(), hint: way_out(package, version) }),
-        }
-    }
-    Ok(())
-}
-
-/// What an author can do about an import that is not there.
-fn way_out(package: &str, version: &str) -> &'static str {
-    match package {
-        "wasi:http" => "call a tool with `call-tool` instead, or build without the language runtime's http and fetch",
-        "wasi:cli" | "wasi:io" | "wasi:clocks" | "wasi:random" | "wasi:filesystem" | "wasi:sockets" => {
-            if version.starts_with("0.3") {
-                "this host has WASI 0.2; build for wasm32-wasip2"
-            } else {
-                "this host has WASI 0.2 in its released form; build with a newer toolchain for wasm32-wasip2"
-            }
-        }
-        "wasi_snapshot_preview1" => "make the component with the WASI preview 1 adapter",
-        _ => "leave it out; an agent reaches what is outside through `call-tool`",
-    }
-}
-
-/// The handler that the component exports.
-fn check_exports(engine: &Engine, component: &Component) -> Result<ComponentInstance, Unfit> {
-    let mut near = None;
-    for (name, item) in component.component_type().exports(engine.raw()) {
-        let (interface, version) = name.split_once('@').unwrap_or((name, ""));
-        if interface == "hostelry:agent/handler" {
-            if !serves(version) {
-                return Err(Unfit::Version { verb: "exports", name: name.to_owned() });
-            }
-            return match item.ty {
-                ComponentItem::ComponentInstance(handler) => Ok(handler),
-                _ => Err(Unfit::Mismatch(format!("{name} is no interface"))),
-            };
-        }
-        if name == "handle" || interface.contains("handler") {
-            near = Some(name.to_owned());
-        }
-    }
-    Err(Unfit::Handler(match near {
-        Some(near) => format!("it exports {near}; build it for the world `agent` of {PACKAGE}"),
-        None => format!("build it for the world `agent` of {PACKAGE}, and export its handler"),
-    }))
-}
-
-/// Whether a guest of this version of the contract is served: any of the same 0.1.
-fn serves(version: &str) -> bool {
-    let mut parts = version.split(['.', '-', '+']);
-    (parts.next(), parts.next()) == (Some("0"), Some("1"))
 }
 
 /// An error's whole chain on one line, bounded.

@@ -71,6 +71,8 @@ pub struct Fallen {
     pub fault: GuestFault,
     /// Where.
     pub backtrace: Vec<String>,
+    /// Whether it had not yet been asked anything.
+    pub starting: bool,
 }
 
 /// What the guest was doing.
@@ -116,7 +118,11 @@ pub async fn run(
     let result = meter.count(engine.ticker(), guest).await;
     result.map_err(|(stage, error)| {
         let refused = store.data_mut().memory().refused();
-        Fallen { fault: fault(&error, stage, refused, &limits), backtrace: backtrace(&error) }
+        Fallen {
+            fault: fault(&error, stage, refused, &limits),
+            backtrace: backtrace(&error),
+            starting: stage == Stage::Starting,
+        }
     })
 }
 

@@ -1,22 +1,17 @@
 //! How findings are said: as text in two columns for a person, as one JSON object for a script. Decides nothing.
 
-use std::{collections::BTreeMap, fmt::Write as _};
-
 use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
 
-use super::Findings;
+use super::{
+    End, Findings, Trial,
+    page::{DIM, Page, packages},
+    trial,
+};
 use crate::text;
 
 const GOOD: Style = AnsiColor::Green.on_default().bold();
 const BAD: Style = AnsiColor::Red.on_default().bold();
-const DIM: Style = Style::new().dimmed();
-
-/// The width of the left column.
-const LABEL: usize = 16;
-
-/// How wide a line is, after which names go on on the next.
-const WIDTH: usize = 100;
 
 /// The packages that the groups of imports begin with.
 const CONTRACT: &str = "hostelry:agent/";
@@ -61,8 +56,18 @@ impl Findings {
             },
             "exports": self.anatomy.exports,
             "imports": { "contract": imports.contract, "wasi": imports.wasi, "other": imports.other },
-            "memory": { "declared": self.anatomy.memory, "allowed": self.memory_allowed },
+            "memory": {
+                "declared": self.anatomy.memory,
+                "turn": self.trial.as_ref().map(|trial| trial.memory),
+                "allowed": self.memory_allowed,
+            },
             "tools": self.tools,
+            "grants": {
+                "named": self.grants.named,
+                "missing": self.grants.missing,
+                "toml": (!self.grants.lines.is_empty()).then(|| self.grants.lines.join("\n")),
+            },
+            "trial": self.trial.as_ref().map(trial_json),
             "beside": beside,
             "metadata": {
                 "name": self.anatomy.name,
@@ -80,7 +85,10 @@ impl Findings {
     pub(super) fn text(&self) -> String {
         let mut page = Page::default();
         let file = text::visible(&self.file);
-        if self.reasons.is_empty() {
+        let failed = self.trial.as_ref().is_some_and(|trial| matches!(trial.end, End::Failed(..)));
+        if self.reasons.is_empty() && failed {
+            page.line(&format!("{file} {GOOD}fits{GOOD:#}, but {BAD}failed{BAD:#} a trial turn"));
+        } else if self.reasons.is_empty() {
             page.line(&format!("{file} {GOOD}fits{GOOD:#}"));
         } else {
             page.line(&format!("{file} {BAD}does not fit{BAD:#}"));
@@ -127,15 +135,17 @@ impl Findings {
         if self.anatomy.imports.iter().any(|name| name.starts_with("hostelry:agent/host@")) {
             let tools = if self.tools.is_empty() { vec!["none".to_owned()] } else { self.tools.clone() };
             page.names("may call", "", &tools);
+            page.names("names", "", &self.grants.named);
         }
+        page.row("to be granted", &self.grants.lines);
+        page.row("a trial turn", &self.trial.as_ref().map(trial_lines).unwrap_or_default());
     }
 
     fn contents(&self, page: &mut Page) {
         page.row("size", &[size(self.size)]);
-        page.row(
-            "memory",
-            &[format!("{} to begin with, {} allowed", size(self.anatomy.memory), size(self.memory_allowed))],
-        );
+        let turn = self.trial.as_ref().map(|trial| format!("{} in a trial turn, ", size(trial.memory)));
+        let (begin, allowed) = (size(self.anatomy.memory), size(self.memory_allowed));
+        page.row("memory", &[format!("{begin} to begin with, {}{allowed} allowed", turn.unwrap_or_default())]);
         let version: Vec<String> = self.version.iter().map(|version| format!("sha256:{version}")).collect();
         page.row("version", &version);
         page.row("exports", &self.anatomy.exports);
@@ -168,84 +178,52 @@ impl Findings {
     }
 }
 
-/// Names such as `wasi:cli/exit@0.2.6` by package and version, in the order in which each package comes first.
-fn packages(names: &[&str]) -> Vec<(String, Vec<String>)> {
-    let mut order = Vec::new();
-    let mut by_package: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for name in names {
-        let (path, version) = name.split_once('@').unwrap_or((name, ""));
-        let (package, interface) = path.split_once('/').unwrap_or((path, ""));
-        let at = if version.is_empty() { "" } else { "@" };
-        let package = format!("{package}{at}{version}");
-        if !by_package.contains_key(&package) {
-            order.push(package.clone());
-        }
-        by_package.entry(package).or_default().extend((!interface.is_empty()).then(|| interface.to_owned()));
+fn trial_json(trial: &Trial) -> Value {
+    let (outcome, why, backtrace) = match &trial.end {
+        End::Answered => ("answered", None, [].as_slice()),
+        End::Said(said) => ("said", Some(said), [].as_slice()),
+        End::NotStarted(why) => ("not-started", Some(why), [].as_slice()),
+        End::Failed(why, backtrace) => ("failed", Some(why), backtrace.as_slice()),
+    };
+    json!({
+        "said": trial::SAID,
+        "outcome": outcome,
+        "error": why.map(|why| text::visible(why)),
+        "backtrace": backtrace,
+        "events": trial.events,
+        "tools": trial.tools.iter().map(|tool| text::visible(tool)).collect::<Vec<_>>(),
+        "first_event_ms": trial.first.map(|first| first.as_secs_f64() * 1000.0),
+        "took_ms": trial.took.as_secs_f64() * 1000.0,
+        "cpu_ms": trial.cpu.as_secs_f64() * 1000.0,
+    })
+}
+
+fn trial_lines(trial: &Trial) -> Vec<String> {
+    let end = match &trial.end {
+        End::Answered => "was answered".to_owned(),
+        End::Said(said) => format!("was answered by the error {:?}", text::head(said, 256)),
+        End::NotStarted(why) | End::Failed(why, _) => format!("failed: {}", text::visible(why)),
+    };
+    let first = trial.first.map(|first| format!(", first words after {first:.1?}")).unwrap_or_default();
+    let took = format!("{} events in {:.1?}{first}, {:.1?} of CPU time", trial.events, trial.took, trial.cpu);
+    let mut lines = vec![format!("{:?} {end}", trial::SAID), took];
+    if let End::Failed(_, backtrace) = &trial.end {
+        lines.extend(backtrace.iter().take(8).map(|frame| format!("  at {frame}")));
     }
-    let taken = order.into_iter().map(|package| {
-        let interfaces = by_package.remove(&package).unwrap_or_default();
-        (package, interfaces)
-    });
-    taken.collect()
+    lines
 }
 
 fn size(bytes: u64) -> String {
     bytesize::ByteSize::b(bytes).display().iec().to_string()
 }
 
-/// A page of two columns.
-#[derive(Default)]
-struct Page {
-    text: String,
-}
-
-impl Page {
-    fn line(&mut self, line: &str) {
-        self.text.push_str(line.trim_end());
-        self.text.push('\n');
-    }
-
-    /// A label, and its values below one another; nothing if there are none.
-    fn row(&mut self, label: &str, values: &[String]) {
-        let mut label = label;
-        for value in values {
-            let mut line = String::new();
-            // Writing to a string cannot fail.
-            let _infallible = write!(line, "  {DIM}{label:LABEL$}{DIM:#}{value}");
-            self.line(&line);
-            label = "";
-        }
-    }
-
-    /// A label, a heading, and names beside one another; nothing if there are neither.
-    fn names(&mut self, label: &str, heading: &str, names: &[String]) {
-        let room = WIDTH.saturating_sub(LABEL + 2);
-        let indent = if heading.is_empty() { 0 } else { heading.chars().count() + 2 };
-        let mut lines = vec![if indent == 0 { String::new() } else { format!("{heading}  ") }];
-        for (index, name) in names.iter().enumerate() {
-            let last = index + 1 == names.len();
-            let piece = if last { name.clone() } else { format!("{name},") };
-            let Some(line) = lines.last_mut() else { break };
-            let (used, wanted) = (line.chars().count(), piece.chars().count());
-            if used > indent && used + 1 + wanted > room {
-                lines.push(format!("{:indent$}{piece}", ""));
-            } else {
-                let space = if used > indent { " " } else { "" };
-                let _infallible = write!(line, "{space}{piece}");
-            }
-        }
-        lines.retain(|line| !line.trim().is_empty());
-        self.row(label, &lines);
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
+    use std::{path::PathBuf, time::Duration};
 
     use super::*;
     use crate::{
-        cli::check::{Anatomy, Beside, Reason},
+        cli::check::{Anatomy, Beside, Grants, Reason},
         ids::AgentId,
     };
 
@@ -275,6 +253,20 @@ mod tests {
             memory_allowed: 64 * 1024 * 1024,
             tools: names(&["take_photo"]),
             beside: None,
+            trial: Some(Trial {
+                end: End::Answered,
+                took: Duration::from_micros(1500),
+                first: Some(Duration::from_millis(1)),
+                cpu: Duration::from_micros(800),
+                memory: 2 * 1024 * 1024,
+                events: 3,
+                tools: Vec::new(),
+            }),
+            grants: Grants {
+                named: names(&["device/take_photo", "workspace/ReadFile"]),
+                missing: names(&["workspace/ReadFile"]),
+                lines: names(&["[tenants.default]", "tools = [\"device/*\", \"workspace/ReadFile\"]"]),
+            },
         }
     }
 
@@ -290,8 +282,13 @@ mod tests {
              agent           echo of tenant default, once it is plugins/echo.wasm\n  \
              beside it       no file, so it may do all that its tenant may\n  \
              may call        take_photo\n  \
+             names           device/take_photo, workspace/ReadFile\n  \
+             to be granted   [tenants.default]\n                  \
+             tools = [\"device/*\", \"workspace/ReadFile\"]\n  \
+             a trial turn    \"hello\" was answered\n                  \
+             3 events in 1.5ms, first words after 1.0ms, 800.0µs of CPU time\n  \
              size            76.2 KiB\n  \
-             memory          1.1 MiB to begin with, 64.0 MiB allowed\n  \
+             memory          1.1 MiB to begin with, 2.0 MiB in a trial turn, 64.0 MiB allowed\n  \
              version         sha256:{digest}\n  \
              exports         hostelry:agent/handler@0.1.0\n  \
              from contract   hostelry:agent@0.1.0  types, host\n  \
@@ -322,21 +319,8 @@ mod tests {
             json!(["wasi:io/error@0.2.6", "wasi:cli/exit@0.2.6", "wasi:io/poll@0.2.6"])
         );
         assert_eq!(json["imports"]["other"], json!([]));
-        assert_eq!(json["memory"], json!({ "declared": 1_114_112, "allowed": 67_108_864 }));
+        assert_eq!(json["memory"], json!({ "declared": 1_114_112, "turn": 2_097_152, "allowed": 67_108_864 }));
         assert_eq!(json["agent"]["place"], "plugins/echo.wasm");
         assert_eq!(json["beside"], Value::Null);
-    }
-
-    #[test]
-    fn many_names_go_on_on_the_next_line() {
-        let mut page = Page::default();
-        let names: Vec<String> = (0..30).map(|n| format!("interface-{n}")).collect();
-        page.names("from WASI", "wasi:cli@0.2.6", &names);
-        assert!(page.text.lines().count() > 3);
-        assert!(
-            page.text.lines().all(|line| anstream::adapter::strip_str(line).to_string().len() <= WIDTH),
-            "{}",
-            page.text
-        );
     }
 }
