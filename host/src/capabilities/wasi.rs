@@ -64,8 +64,21 @@ impl HostMonotonicClock for Coarse {
         u64::try_from(RESOLUTION.as_nanos()).unwrap_or(u64::MAX)
     }
 
+    /// Never zero, which Go's runtime takes for a clock that does not go.
     fn now(&self) -> u64 {
         let millis = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        millis.saturating_mul(1_000_000)
+        millis.saturating_add(1).saturating_mul(1_000_000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_millisecond_is_not_zero() {
+        let clock = Coarse { began: Instant::now() };
+        let now = HostMonotonicClock::now(&clock);
+        assert!(now >= 1_000_000 && now % 1_000_000 == 0, "{now}");
     }
 }

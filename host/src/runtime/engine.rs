@@ -111,10 +111,12 @@ fn settings() -> wasmtime::Config {
         .epoch_interruption(true)
         .max_wasm_stack(Limits::GUEST_STACK)
         .async_stack_size(Limits::STACK)
+        // What the engine itself makes between two components that call each other copies from one memory to the other.
+        // A guest's own modules have one memory each: the scan sees to that.
+        .wasm_multi_memory(true)
         // Nothing that agents' toolchains use needs these, and each is more for an attacker to try. The proposals that
         // the engine was built without (threads, garbage collection, exceptions) are refused as well.
         .wasm_memory64(false)
-        .wasm_multi_memory(false)
         .wasm_relaxed_simd(false)
         .wasm_wide_arithmetic(false)
         .wasm_custom_page_sizes(false);
@@ -212,4 +214,34 @@ pub(super) fn be_nicer(by: i32) {
 /// Gives this thread, and those it starts, the lowest priority.
 pub(super) fn be_lowest() {
     be_nicer(LOWEST);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn components_that_call_each_other_are_compiled() {
+        // A text goes from one memory to the other, by code that the engine makes.
+        let text = r#"(component
+            (component $inner
+              (core module $m
+                (memory (export "memory") 1)
+                (func (export "realloc") (param i32 i32 i32 i32) (result i32) i32.const 8)
+                (func (export "f") (param i32 i32)))
+              (core instance $i (instantiate $m))
+              (func (export "f") (param "text" string)
+                (canon lift (core func $i "f") (memory $i "memory") (realloc (func $i "realloc")))))
+            (component $outer
+              (import "f" (func $f (param "text" string)))
+              (core module $store (memory (export "memory") 1))
+              (core instance $store (instantiate $store))
+              (core func $f (canon lower (func $f) (memory $store "memory")))
+              (core module $m (import "" "f" (func $f (param i32 i32))))
+              (core instance (instantiate $m (with "" (instance (export "f" (func $f)))))))
+            (instance $inner (instantiate $inner))
+            (instance (instantiate $outer (with "f" (func $inner "f")))))"#;
+        let engine = for_compiling().unwrap();
+        engine.precompile_component(&wat::parse_str(text).unwrap()).unwrap();
+    }
 }

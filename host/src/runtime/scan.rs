@@ -265,6 +265,9 @@ impl Walk {
                 }
             }
             Payload::MemorySection(reader) => {
+                if reader.count() > 1 {
+                    return Err(too_much("memories of one module", 1, "memory"));
+                }
                 for memory in reader.clone() {
                     let memory = memory.map_err(|error| invalid(&error))?;
                     let bytes = memory.initial.saturating_mul(1 << memory.page_size_log2.unwrap_or(PAGE_LOG2).min(16));

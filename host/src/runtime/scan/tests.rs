@@ -49,6 +49,12 @@ fn what_multiplies_out_is_refused_before_it_is_compiled() {
 }
 
 #[test]
+fn a_module_has_one_memory_of_its_own() {
+    let two = "(component (core module (memory 1) (memory 1)))";
+    assert!(matches!(text(two), Err(Unfit::Structure(why)) if why.contains("memories of one module")));
+}
+
+#[test]
 fn functions_that_no_toolchain_makes_are_refused() {
     let locals = format!("(component (core module (func (local {}))))", "i32 ".repeat(10_001));
     assert!(matches!(text(&locals), Err(Unfit::Structure(why)) if why.contains("one function")));
