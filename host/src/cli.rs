@@ -9,12 +9,14 @@ mod check;
 mod completions;
 mod failures;
 mod keys;
+mod new;
 mod selftest;
 mod serve;
 
 pub use chat::ChatArgs;
 pub use check::CheckArgs;
 pub use failures::FailuresArgs;
+pub use new::NewArgs;
 pub use selftest::SelftestArgs;
 
 /// Serves AI agents, written as WebAssembly components, over the Mythra and Lingzhu protocols.
@@ -29,6 +31,8 @@ pub struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Make a folder with a new agent that builds
+    New(NewArgs),
     /// Serve the components of a folder, and take new ones as they are dropped there
     Serve(ServeArgs),
     /// Say whether a component can be served here, and what it needs
@@ -109,6 +113,7 @@ impl Cli {
     /// Does what was asked.
     pub fn run(self) -> Exit {
         match self.command {
+            Command::New(args) => new::run(&args),
             Command::Serve(args) => serve::run(&args),
             Command::Check(args) => check::run(&args),
             Command::Chat(args) => chat::run(&args),
