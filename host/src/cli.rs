@@ -10,6 +10,7 @@ mod completions;
 mod componentize;
 mod failures;
 mod keys;
+mod new;
 mod selftest;
 mod serve;
 
@@ -17,6 +18,7 @@ pub use chat::ChatArgs;
 pub use check::CheckArgs;
 pub use componentize::ComponentizeArgs;
 pub use failures::FailuresArgs;
+pub use new::NewArgs;
 pub use selftest::SelftestArgs;
 
 /// Serves AI agents, written as WebAssembly components, over the Mythra and Lingzhu protocols.
@@ -31,6 +33,8 @@ pub struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Make a folder with a new agent that builds
+    New(NewArgs),
     /// Serve the components of a folder, and take new ones as they are dropped there
     Serve(ServeArgs),
     /// Say whether a component can be served here, and what it needs
@@ -113,6 +117,7 @@ impl Cli {
     /// Does what was asked.
     pub fn run(self) -> Exit {
         match self.command {
+            Command::New(args) => new::run(&args),
             Command::Serve(args) => serve::run(&args),
             Command::Check(args) => check::run(&args),
             Command::Componentize(args) => componentize::run(&args),

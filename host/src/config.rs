@@ -7,11 +7,13 @@ use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration}
 
 mod agent;
 mod limits;
+mod project;
 mod read;
 mod section;
 
 pub use agent::{AgentConfig, Markdown, Texts};
 pub use limits::Limits;
+pub use project::Project;
 pub use read::{Faults, read, read_file};
 pub(crate) use section::point;
 

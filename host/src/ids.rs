@@ -18,6 +18,16 @@ pub fn is_name(name: &str) -> bool {
     bytes.len() <= NAME_MAX && bytes.first().is_some_and(|c| good(*c)) && bytes.iter().all(|c| good(*c) || *c == b'-')
 }
 
+/// A name that an agent can have, as near to `name` as one is.
+pub fn better_name(name: &str) -> String {
+    let good = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let better: String = name.chars().map(good).skip_while(|c| *c == '-').take(NAME_MAX).collect();
+    match better.trim_end_matches('-') {
+        "" => "agent".to_owned(),
+        better => better.to_owned(),
+    }
+}
+
 /// Which agent: a tenant's name and the agent's own.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AgentId {
@@ -94,6 +104,14 @@ mod tests {
         for bad in ["", "-a", "Echo", "a_b", "a.b", "..", "é", "a/b", "a\0", &"x".repeat(64)] {
             assert!(!is_name(bad), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_name_that_no_agent_can_have_becomes_one_that_it_can() {
+        assert_eq!(better_name("My_Agent.v2"), "my-agent-v2");
+        assert_eq!(better_name("__"), "agent");
+        assert_eq!(better_name("天气"), "agent");
+        assert!(is_name(&better_name(&"-A".repeat(99))));
     }
 
     #[test]

@@ -6,7 +6,10 @@ use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use axum::Router;
 use axum_server::Handle;
-use tokio::{sync::Notify, task::JoinHandle};
+use tokio::{
+    sync::{Notify, broadcast},
+    task::JoinHandle,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
@@ -19,7 +22,7 @@ use crate::{
     runtime::{Engine, GuestThreads, Registry, watch::Watcher},
     store::Store,
     tenants::Tenants,
-    turn::{Parts, Turns},
+    turn::{Ended, Parts, Turns},
 };
 
 mod admin;
@@ -134,6 +137,11 @@ impl Server {
     /// Which agents are live.
     pub fn registry(&self) -> &Registry {
         &self.lobby.registry
+    }
+
+    /// Tells of every turn that ends from now on.
+    pub fn watch_turns(&self) -> broadcast::Receiver<Arc<Ended>> {
+        self.lobby.turns.watch()
     }
 
     /// Goes down: no new turns, running ones to their end or their bound, every stream to its last byte.

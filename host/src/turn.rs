@@ -7,7 +7,7 @@
 use std::{collections::BTreeMap, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::FutureExt as _;
-use tokio::time::Instant;
+use tokio::{sync::broadcast, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::Instrument as _;
 
@@ -26,9 +26,11 @@ use crate::{
 };
 
 mod end;
+mod ended;
 
 use end::End;
 pub use end::SAID_MAX;
+pub use ended::Ended;
 
 /// How long a turn's end may wait for the store, which only takes note and waits for no disk.
 const STORE_WAIT: Duration = Duration::from_secs(1);
@@ -86,18 +88,26 @@ struct Shared {
     tasks: TaskTracker,
     /// Cancelled when the turns that still run must end.
     cut: CancellationToken,
+    /// Where it is told that a turn has ended.
+    ended: broadcast::Sender<Arc<Ended>>,
 }
 
 impl Turns {
     /// Turns of these parts.
     pub fn new(parts: Parts) -> Self {
-        let shared = Shared { parts, tasks: TaskTracker::new(), cut: CancellationToken::new() };
+        let ended = broadcast::Sender::new(ended::WAITING_MAX);
+        let shared = Shared { parts, tasks: TaskTracker::new(), cut: CancellationToken::new(), ended };
         Self { shared: Arc::new(shared) }
     }
 
     /// How many turns run now.
     pub fn running(&self) -> usize {
         self.shared.tasks.len()
+    }
+
+    /// Tells of every turn that ends from now on.
+    pub fn watch(&self) -> broadcast::Receiver<Arc<Ended>> {
+        self.shared.ended.subscribe()
     }
 
     /// Begins a turn. Dropping the reader ends it.
@@ -247,8 +257,9 @@ impl Turn {
         }
         let limits = tally.struck();
         metrics.turn_ended(&record, &limits);
-        if let Some(first) = outbox.first_frame() {
-            metrics.first_event(protocol, first.saturating_duration_since(began));
+        let first = outbox.first_frame().map(|first| first.saturating_duration_since(began));
+        if let Some(first) = first {
+            metrics.first_event(protocol, first);
         }
         end.log(&record);
         let outcome = end.outcome(&record.id);
@@ -257,9 +268,15 @@ impl Turn {
             backtrace: end.backtrace(),
             events: tally.last_events(),
             calls: tally.last_calls(),
-            limits,
+            limits: limits.clone(),
             text,
         });
+        if shared.ended.receiver_count() > 0 {
+            let (session, kinds, refused) = (session.conversation, tally.kinds(), tally.refused());
+            let (record, wreck) = (record.clone(), wreck.clone());
+            // Whoever watched may be gone since.
+            _ = shared.ended.send(Arc::new(Ended { session, record, kinds, refused, first, limits, wreck }));
+        }
         records.turn_ended(permit.give_back(), &record, wreck);
         outbox.finish(&outcome);
         drop(ending);

@@ -1,6 +1,6 @@
 //! `emit-event`: counts what a guest shows, and hands it to the turn's script.
 
-use super::{TurnState, tools};
+use super::{TurnState, tally::TAKEN, tools};
 use crate::{
     bindings::{
         host::Host,
@@ -20,7 +20,7 @@ impl Host for TurnState {
         }
         let emitted = self.outbox.emit(&event).await;
         let outcome = match &emitted {
-            Ok(()) => "taken",
+            Ok(()) => TAKEN,
             Err(EmitFault::Closed) => "closed",
             Err(EmitFault::Refused(_)) => "refused",
         };

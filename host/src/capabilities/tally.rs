@@ -15,10 +15,20 @@ use crate::{bindings::types::Event, limit::Limit};
 /// How many events, and how many host calls, are remembered: enough to see what led to a failure.
 const LAST: usize = 16;
 
+/// The kinds of events, as the contract names them.
+const KINDS: [&str; 8] = ["think", "chat", "iteration", "model-invocation", "tool-run", "follow-up", "fault", "custom"];
+
+/// The outcome of an event that was taken.
+pub(super) const TAKEN: &str = "taken";
+
 /// One turn's counts. Written by the turn's own task, read when it has ended.
 #[derive(Debug, Default)]
 pub struct Tally {
     events: AtomicU64,
+    /// Events that were shown, by kind.
+    kinds: [AtomicU64; KINDS.len()],
+    /// Events that were not taken.
+    refused: AtomicU64,
     output: AtomicU64,
     tool_calls: AtomicU64,
     /// The most linear memory at any time.
@@ -80,7 +90,14 @@ impl Tally {
 
     /// What became of an event.
     pub(super) fn emitted(&self, event: &Event, bytes: usize, outcome: &'static str) {
-        push(&mut self.lock().events, Emitted { kind: kind(event), bytes, outcome });
+        let kind = kind(event);
+        if outcome == TAKEN {
+            let count = KINDS.iter().position(|known| *known == kind).and_then(|place| self.kinds.get(place));
+            count.map(|count| count.fetch_add(1, Ordering::Relaxed));
+        } else {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        push(&mut self.lock().events, Emitted { kind, bytes, outcome });
     }
 
     /// What became of a host call.
@@ -91,6 +108,17 @@ impl Tally {
     /// Events that were taken.
     pub fn events(&self) -> u64 {
         self.events.load(Ordering::Relaxed)
+    }
+
+    /// Events that were shown, by kind, in the order of the contract; no kind of which there was none.
+    pub fn kinds(&self) -> Vec<(&'static str, u64)> {
+        let counts = KINDS.into_iter().zip(self.kinds.iter().map(|count| count.load(Ordering::Relaxed)));
+        counts.filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// Events that were not taken: refused, or emitted when the client was gone.
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
     }
 
     /// Bytes of text that were shown.
@@ -166,6 +194,38 @@ mod tests {
         assert_eq!(last.len(), LAST);
         assert_eq!(last.last().unwrap(), "chat, 19 bytes: taken");
         assert!(!last.concat().contains("secret"));
+    }
+
+    #[test]
+    fn events_are_counted_by_kind_once_they_are_taken() {
+        let tally = Tally::default();
+        let chat = Event::Chat(Output::Start);
+        tally.emitted(&chat, 0, TAKEN);
+        tally.emitted(&chat, 0, TAKEN);
+        tally.emitted(&Event::Think(Output::End), 0, TAKEN);
+        tally.emitted(&Event::Fault(String::new()), 0, "refused");
+        assert_eq!(tally.kinds(), [("think", 1), ("chat", 2)]);
+        assert_eq!(tally.refused(), 1);
+    }
+
+    #[test]
+    fn every_kind_is_known() {
+        use crate::bindings::types::{Custom, Iteration, Phase, ToolRun};
+        let text = String::new;
+        let tally = Tally::default();
+        for event in [
+            Event::Think(Output::End),
+            Event::Chat(Output::End),
+            Event::Iteration(Iteration { phase: Phase::Start, label: text() }),
+            Event::ModelInvocation(Phase::Start),
+            Event::ToolRun(ToolRun { phase: Phase::Start, name: text(), args: text() }),
+            Event::FollowUp(Vec::new()),
+            Event::Fault(text()),
+            Event::Custom(Custom { name: text(), json: text() }),
+        ] {
+            tally.emitted(&event, 0, TAKEN);
+        }
+        assert_eq!(tally.kinds(), KINDS.map(|kind| (kind, 1)));
     }
 
     #[test]

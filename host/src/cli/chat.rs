@@ -1,7 +1,7 @@
 //! `hostelry chat`: talks to an agent of a running host from the terminal, over either protocol.
 //!
 //! Here is what a person or a script types and how a chat goes from turn to turn. What goes over the wire is in
-//! `chat/frames.rs`, how it gets there in `chat/mythra.rs` and `chat/lingzhu.rs`, what is shown in `chat/screen.rs`.
+//! `chat/frames.rs`, how it gets there in `chat/line.rs` and a file for each protocol, what is shown in `chat/screen.rs`.
 
 use std::{
     convert::Infallible,
@@ -24,13 +24,15 @@ use crate::ids::{self, AgentId};
 
 mod address;
 mod frames;
+mod line;
 mod lingzhu;
 mod mythra;
 mod screen;
 
-use address::Protocol;
-use frames::{Ask, Ending};
-use screen::{Detail, Screen};
+pub(super) use address::{Protocol, fact};
+pub(super) use frames::{Ask, Ending, Piece};
+pub(super) use line::{Line, Trouble};
+pub(super) use screen::{Detail, Screen, Show};
 
 /// The longest line that is read: what a Mythra host takes as one message.
 const LINE_MAX: u64 = 1024 * 1024;
@@ -98,29 +100,6 @@ impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Key(…)")
     }
-}
-
-/// Why a turn did not come to its end.
-#[derive(Debug, thiserror::Error)]
-enum Trouble {
-    /// What went wrong, and what to do.
-    #[error("{0}")]
-    Said(String),
-    /// Nobody reads what is shown.
-    #[error("cannot write: {0}")]
-    Output(#[from] io::Error),
-}
-
-impl From<String> for Trouble {
-    fn from(text: String) -> Self {
-        Self::Said(text)
-    }
-}
-
-/// The way to the agent.
-enum Line {
-    Mythra(Box<mythra::Line>),
-    Lingzhu(lingzhu::Line),
 }
 
 /// A chat that goes on.
@@ -195,12 +174,7 @@ fn line(args: &ChatArgs) -> Result<Line, String> {
             Some(value)
         }
     };
-    let url = address::endpoint(&args.url, &args.agent, args.protocol);
-    let agent = args.agent.clone();
-    Ok(match args.protocol {
-        Protocol::Mythra => Line::Mythra(Box::new(mythra::Line::new(url, agent, authorization))),
-        Protocol::Lingzhu => Line::Lingzhu(lingzhu::Line::new(url, agent, authorization)?),
-    })
+    Line::new(args.protocol, &args.url, &args.agent, authorization)
 }
 
 impl Chat {
@@ -225,9 +199,7 @@ impl Chat {
     async fn run(mut self, args: &ChatArgs) -> Exit {
         let exit =
             if args.messages.is_empty() { self.typed(args.json).await } else { self.given(&args.messages).await };
-        if let Line::Mythra(line) = &mut self.line {
-            line.hang_up().await;
-        }
+        self.line.hang_up().await;
         // Where nobody reads, this is said to nobody.
         exit.unwrap_or(Exit::Failed)
     }
@@ -289,12 +261,7 @@ impl Chat {
     /// One turn, shown to its end.
     async fn turn(&mut self, text: &str) -> io::Result<Told> {
         let told = {
-            let turn = async {
-                match &mut self.line {
-                    Line::Mythra(line) => line.turn(&self.ask, text, &mut self.screen).await,
-                    Line::Lingzhu(line) => line.turn(&self.ask, text, &mut self.screen).await,
-                }
-            };
+            let turn = self.line.turn(&self.ask, text, &mut self.screen);
             tokio::select! {
                 told = tokio::time::timeout(self.timeout, turn) => Some(told),
                 _ = self.interrupts.recv() => None,
@@ -326,7 +293,7 @@ impl Chat {
 }
 
 /// The next line that is typed; none at the end.
-async fn next_line(stdin: &mut BufReader<Stdin>) -> Result<Option<String>, String> {
+pub(super) async fn next_line(stdin: &mut BufReader<Stdin>) -> Result<Option<String>, String> {
     let mut line = Vec::new();
     let mut bounded = stdin.take(LINE_MAX + 1);
     bounded.read_until(b'\n', &mut line).await.map_err(|error| format!("cannot read what is typed: {error}"))?;

@@ -171,7 +171,7 @@ async fn look(args: &CheckArgs, config: &Config, tenant: &str) -> Result<Finding
     let (beside, own) = files::beside(file).map_err(unreadable)?;
     let limits = own.limits.as_ref().map_or_else(|| entry.limits.clone(), |asked| asked.within(&entry.limits));
     let folder = if tenant == DEFAULT_TENANT { config.plugins.clone() } else { config.plugins.join(tenant) };
-    let rename = (!ids::is_name(&stem)).then(|| better_name(&stem));
+    let rename = (!ids::is_name(&stem)).then(|| ids::better_name(&stem));
     let mut findings = Findings {
         file: file.display().to_string(),
         reasons: Vec::new(),
@@ -293,16 +293,6 @@ fn tools(tenant: &TenantConfig, own: &AgentConfig) -> Vec<String> {
     ToolBox::new(tenant, own, true).list().into_iter().map(|tool| tool.name).collect()
 }
 
-/// A name that an agent can have, as near to `name` as one is.
-fn better_name(name: &str) -> String {
-    let good = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-    let better: String = name.chars().map(good).skip_while(|c| *c == '-').take(ids::NAME_MAX).collect();
-    match better.trim_end_matches('-') {
-        "" => "agent".to_owned(),
-        better => better.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -355,14 +345,6 @@ mod tests {
         let findings = found(&bytes, Some("tols = []")).await;
         assert!(findings.reasons.iter().any(|reason| reason.what.contains("did you mean `tools`?")), "{findings:?}");
         assert_eq!(findings.beside.as_ref().map(|beside| beside.faults.len()), Some(1));
-    }
-
-    #[test]
-    fn a_name_that_no_agent_can_have_becomes_one_that_it_can() {
-        assert_eq!(better_name("My_Agent.v2"), "my-agent-v2");
-        assert_eq!(better_name("__"), "agent");
-        assert_eq!(better_name("天气"), "agent");
-        assert!(ids::is_name(&better_name(&"-A".repeat(99))));
     }
 
     #[test]

@@ -34,6 +34,11 @@ impl<'a> Page<'a> {
         self.faults.borrow_mut().push((span.start, format!("{}:{line}: {text}", self.name)));
     }
 
+    /// Whether there is no fault yet.
+    pub(super) fn is_clean(&self) -> bool {
+        self.faults.borrow().is_empty()
+    }
+
     /// All faults, in the order of the file.
     pub(super) fn faults(self) -> Vec<String> {
         let mut faults = self.faults.into_inner();
@@ -50,6 +55,8 @@ pub(super) struct Section<'p, 'a> {
     span: Range<usize>,
     values: BTreeMap<String, (Range<usize>, Spanned<DeValue<'a>>)>,
     known: Vec<&'static str>,
+    /// Of these, the keys that are there.
+    there: Vec<&'static str>,
 }
 
 impl<'p, 'a> Section<'p, 'a> {
@@ -67,7 +74,7 @@ impl<'p, 'a> Section<'p, 'a> {
             let span = key.span();
             (key.into_inner().into_owned(), (span, value))
         });
-        Self { page, path, span, values: values.collect(), known: Vec::new() }
+        Self { page, path, span, values: values.collect(), known: Vec::new(), there: Vec::new() }
     }
 
     /// Where the section stands.
@@ -87,7 +94,9 @@ impl<'p, 'a> Section<'p, 'a> {
 
     fn take(&mut self, key: &'static str) -> Option<(Range<usize>, DeValue<'a>)> {
         self.known.push(key);
-        self.values.remove(key).map(|(_, value)| (value.span(), value.into_inner()))
+        let value = self.values.remove(key)?.1;
+        self.there.push(key);
+        Some((value.span(), value.into_inner()))
     }
 
     /// A value converted by `convert`, whose error says what would be right.
@@ -219,6 +228,13 @@ impl<'p, 'a> Section<'p, 'a> {
                 self.fault(span, key, &format!("{} is not a table", kind(&other)));
                 None
             }
+        }
+    }
+
+    /// Says of each of these keys, all of which were asked for, that it is missing if it is.
+    pub(super) fn need(&self, keys: &[&'static str]) {
+        for key in keys.iter().filter(|key| !self.there.contains(*key)) {
+            self.fault(self.span.clone(), key, "is missing");
         }
     }
 

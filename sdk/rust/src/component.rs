@@ -1,11 +1,11 @@
 //! The way to the host from inside a component: the contract's bindings, and nothing that an author calls.
 
 use self::{
+    exports::hostelry::agent::handler,
     hostelry::agent::{
         host, log as wire_log, turn,
         types::{self, EmitError, Iteration, Output, Phase},
     },
-    exports::hostelry::agent::handler,
 };
 use crate::{Agent, Content, Error, Event, File, Level, Message, Result, Role, Tool, ToolError, ToolErrorKind, Turn};
 

@@ -54,11 +54,7 @@ impl FakeHost {
 
     /// A tool of the turn: JSON in, JSON or its failure out.
     #[must_use]
-    pub fn tool(
-        mut self,
-        name: &str,
-        run: impl Fn(Value) -> std::result::Result<Value, ToolError> + 'static,
-    ) -> Self {
+    pub fn tool(mut self, name: &str, run: impl Fn(Value) -> std::result::Result<Value, ToolError> + 'static) -> Self {
         self.state.tools.insert(name.to_owned(), Rc::new(run));
         self
     }
@@ -195,7 +191,10 @@ mod tests {
         let mut host = FakeHost::new().fact("lang", "en").history([Message::agent("hi")]);
         let answer = host.ask::<Echo>("a");
         assert_eq!((answer.chat.as_str(), answer.think.as_str()), ("a en", "1 before, 1 of them lately"));
-        assert_eq!((answer.follow_up, answer.logged), (vec!["more".to_owned()], vec![(Level::Info, "done".to_owned())]));
+        assert_eq!(
+            (answer.follow_up, answer.logged),
+            (vec!["more".to_owned()], vec![(Level::Info, "done".to_owned())])
+        );
         assert_eq!(host.ask::<Echo>("b").think, "3 before, 1 of them lately");
         let image = Message { role: Role::User, content: Content::Image("u".to_owned()) };
         assert_eq!(host.ask_with::<Echo>(vec![image]).chat, "1 images");

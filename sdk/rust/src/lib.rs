@@ -345,7 +345,7 @@ macro_rules! export {
                 }
             }
 
-            $crate::component::export_component!(Component with_types_in $crate::component);
+    $crate::component::export_component!(Component with_types_in $crate::component);
         };
     };
 }

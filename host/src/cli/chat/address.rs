@@ -21,7 +21,7 @@ pub enum Protocol {
 
 impl Protocol {
     /// Its name, as in addresses.
-    pub(super) const fn name(self) -> &'static str {
+    pub(in crate::cli) const fn name(self) -> &'static str {
         match self {
             Self::Mythra => "mythra",
             Self::Lingzhu => "lingzhu",
@@ -55,7 +55,7 @@ pub(super) fn host(text: &str) -> Result<Url, String> {
 }
 
 /// `KEY=VALUE`.
-pub(super) fn fact(text: &str) -> Result<(String, String), String> {
+pub(in crate::cli) fn fact(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err("write it like KEY=VALUE".to_owned()),

@@ -9,24 +9,24 @@ pub(super) const MYTHRA_RESERVED: &[&str] = &["type", "apiKey", "sessionId", "us
 
 /// What goes with every turn of one chat.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ask {
+pub(in crate::cli) struct Ask {
     /// The conversation.
-    pub(super) session: String,
+    pub(in crate::cli) session: String,
     /// The agent's name.
-    pub(super) agent: String,
+    pub(in crate::cli) agent: String,
     /// The person, on Lingzhu.
-    pub(super) user: Option<String>,
+    pub(in crate::cli) user: Option<String>,
     /// The person's language.
-    pub(super) lang: Option<String>,
+    pub(in crate::cli) lang: Option<String>,
     /// What else the client says of itself.
-    pub(super) facts: Vec<(String, String)>,
+    pub(in crate::cli) facts: Vec<(String, String)>,
     /// An image that goes with the next turn, on Lingzhu.
-    pub(super) image: Option<String>,
+    pub(in crate::cli) image: Option<String>,
 }
 
 /// What one frame tells a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(in crate::cli) enum Piece {
     /// The turn was accepted.
     Begin,
     /// More of the agent's thoughts.
@@ -58,7 +58,7 @@ pub(super) enum Piece {
 
 /// How a turn went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(in crate::cli) enum Ending {
     /// The agent answered.
     Well,
     /// It ended with an error.

@@ -1,6 +1,6 @@
 //! A chat over Lingzhu: each turn is a POST, and its answer a stream of events that ends with `done`.
 
-use std::{error::Error, io::Write, time::Duration};
+use std::{error::Error, time::Duration};
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
@@ -16,7 +16,7 @@ use url::Url;
 use super::{
     Trouble, address,
     frames::{self, Ask, Course, Ending},
-    screen::Screen,
+    screen::Show,
 };
 use crate::ids::AgentId;
 
@@ -30,7 +30,7 @@ const EVENT_MAX: usize = 1024 * 1024;
 const REFUSAL_MAX: usize = 16 * 1024;
 
 /// One end of a Lingzhu chat.
-pub(super) struct Line {
+pub(in crate::cli) struct Line {
     client: Client,
     url: Url,
     agent: AgentId,
@@ -48,12 +48,7 @@ impl Line {
     }
 
     /// Says `text`, and shows what comes back until the turn's end.
-    pub(super) async fn turn<O: Write, E: Write>(
-        &mut self,
-        ask: &Ask,
-        text: &str,
-        screen: &mut Screen<O, E>,
-    ) -> Result<Ending, Trouble> {
+    pub(super) async fn turn(&mut self, ask: &Ask, text: &str, screen: &mut impl Show) -> Result<Ending, Trouble> {
         let mut request = self.client.post(self.url.clone()).header(CONTENT_TYPE, "application/json");
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization);
@@ -75,12 +70,10 @@ impl Line {
 }
 
 /// Shows the events of a stream until `done`.
-async fn listen<S, F, O, E>(bytes: S, screen: &mut Screen<O, E>) -> Result<Ending, Trouble>
+async fn listen<S, F>(bytes: S, screen: &mut impl Show) -> Result<Ending, Trouble>
 where
     S: Stream<Item = Result<Bytes, F>>,
     F: Error + Send + Sync + 'static,
-    O: Write,
-    E: Write,
 {
     let mut course = Course::lingzhu();
     let mut events = std::pin::pin!(SseStream::from_bytes_stream(bounded(bytes)));
@@ -152,7 +145,10 @@ mod tests {
 
     use futures_util::stream;
 
-    use super::{super::screen::Detail, *};
+    use super::{
+        super::screen::{Detail, Screen},
+        *,
+    };
 
     const ANSWER: &str =
         "event: message\ndata: {\"type\":\"answer\",\"answer_stream\":\"你好\",\"is_finish\":false}\n\n";

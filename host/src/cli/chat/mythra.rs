@@ -1,6 +1,6 @@
 //! A chat over Mythra: one WebSocket that is kept over turns, and opened anew when the host has closed it in between.
 
-use std::io::{self, Write};
+use std::io;
 
 use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
 use tokio::net::TcpStream;
@@ -18,7 +18,7 @@ use url::Url;
 use super::{
     HANG_UP_TIME, Trouble, address,
     frames::{self, Ask, Course, Ending, Piece},
-    screen::Screen,
+    screen::Show,
 };
 use crate::ids::AgentId;
 
@@ -28,7 +28,7 @@ const MESSAGE_MAX: usize = 8 * 1024 * 1024;
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
 /// One end of a Mythra chat.
-pub(super) struct Line {
+pub(in crate::cli) struct Line {
     url: Url,
     agent: AgentId,
     authorization: Option<HeaderValue>,
@@ -61,12 +61,7 @@ impl Line {
     }
 
     /// Says `text`, and shows what comes back until the turn's end.
-    pub(super) async fn turn<O: Write, E: Write>(
-        &mut self,
-        ask: &Ask,
-        text: &str,
-        screen: &mut Screen<O, E>,
-    ) -> Result<Ending, Trouble> {
+    pub(super) async fn turn(&mut self, ask: &Ask, text: &str, screen: &mut impl Show) -> Result<Ending, Trouble> {
         let input = frames::mythra_input(ask, text);
         let kept = self.socket.take().and_then(still_open);
         if let Some(mut socket) = kept {
@@ -138,11 +133,7 @@ fn still_open(mut socket: Socket) -> Option<Socket> {
 }
 
 /// One turn on an open socket.
-async fn exchange<O: Write, E: Write>(
-    socket: &mut Socket,
-    input: &str,
-    screen: &mut Screen<O, E>,
-) -> Result<Ending, Cut> {
+async fn exchange(socket: &mut Socket, input: &str, screen: &mut impl Show) -> Result<Ending, Cut> {
     let mut course = Course::mythra();
     let mut answered = false;
     let cut = |why: String, answered: bool| {
@@ -194,7 +185,10 @@ mod tests {
     use tokio_tungstenite::accept_async;
 
     use super::{
-        super::{Protocol, screen::Detail},
+        super::{
+            Protocol,
+            screen::{Detail, Screen},
+        },
         *,
     };
 

@@ -20,8 +20,17 @@ const CYAN: Style = AnsiColor::Cyan.on_default();
 /// How much of a tool's arguments is shown, in bytes: a few lines of a terminal. `--json` shows all.
 const ARGS_SHOWN_MAX: usize = 512;
 
+/// Where what comes back of a turn is shown.
+pub(in crate::cli) trait Show {
+    /// Shows a frame: as it is, or what it tells.
+    fn frame(&mut self, frame: &Value, piece: Piece) -> io::Result<()>;
+
+    /// Says something beside the answer.
+    fn hint(&mut self, text: &str) -> io::Result<()>;
+}
+
 /// Where the answer and its side remarks go.
-pub(super) struct Screen<O, E> {
+pub(in crate::cli) struct Screen<O, E> {
     out: O,
     err: E,
     detail: Detail,
@@ -34,7 +43,7 @@ pub(super) struct Screen<O, E> {
 
 /// What of the frames is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Detail {
+pub(in crate::cli) enum Detail {
     /// What a person wants to see.
     Talk,
     /// Iterations and model states as well.
@@ -52,12 +61,80 @@ enum Stream {
 
 impl<O: Write, E: Write> Screen<O, E> {
     /// An empty screen.
-    pub(super) fn new(out: O, err: E, detail: Detail) -> Self {
+    pub(in crate::cli) fn new(out: O, err: E, detail: Detail) -> Self {
         Self { out, err, detail, stream: None, open: false, follow_up: Vec::new() }
     }
 
-    /// Shows a frame: as it is, or what it tells.
-    pub(super) fn frame(&mut self, frame: &Value, piece: Piece) -> io::Result<()> {
+    /// Closes a turn: ends the line, and lists what may be asked next.
+    pub(in crate::cli) fn end_turn(&mut self) -> io::Result<()> {
+        self.end_line()?;
+        for question in std::mem::take(&mut self.follow_up) {
+            writeln!(self.out, "  {CYAN}›{CYAN:#} {}", text::visible(&question))?;
+        }
+        self.out.flush()
+    }
+
+    /// Asks for the next line.
+    pub(in crate::cli) fn prompt(&mut self) -> io::Result<()> {
+        write!(self.out, "> ")?;
+        self.out.flush()
+    }
+
+    /// Ends a line that a person or an interrupt left open.
+    pub(in crate::cli) fn new_line(&mut self) -> io::Result<()> {
+        writeln!(self.out)?;
+        self.out.flush()
+    }
+
+    /// Says what went wrong.
+    pub(in crate::cli) fn error(&mut self, text: &str) -> io::Result<()> {
+        self.end_line()?;
+        writeln!(self.err, "{RED}error: {}{RED:#}", legible(text))?;
+        self.err.flush()
+    }
+
+    /// Says something that has nothing to do with the answer, in its own style; where both go to one terminal, on a line
+    /// of its own.
+    pub(in crate::cli) fn aside(&mut self, lines: &str, one_terminal: bool) -> io::Result<()> {
+        if one_terminal {
+            self.end_line()?;
+        }
+        writeln!(self.err, "{lines}")?;
+        self.err.flush()
+    }
+
+    /// Shows more of a stream; another stream begins on its own line.
+    fn text(&mut self, stream: Stream, text: &str) -> io::Result<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        let begins = self.stream != Some(stream);
+        if begins {
+            self.end_line()?;
+            self.stream = Some(stream);
+        }
+        let text = legible(text);
+        match stream {
+            // Where there is no colour, thoughts must still look other than an answer.
+            Stream::Thought => write!(self.out, "{DIM}{}{text}{DIM:#}", if begins { "… " } else { "" })?,
+            Stream::Answer => write!(self.out, "{text}")?,
+        }
+        self.open = !text.ends_with('\n');
+        self.out.flush()
+    }
+
+    fn end_line(&mut self) -> io::Result<()> {
+        self.stream = None;
+        if std::mem::take(&mut self.open) {
+            writeln!(self.out)?;
+            self.out.flush()?;
+        }
+        Ok(())
+    }
+}
+
+impl<O: Write, E: Write> Show for Screen<O, E> {
+    fn frame(&mut self, frame: &Value, piece: Piece) -> io::Result<()> {
         if self.detail == Detail::Frames {
             writeln!(self.out, "{}", json_line(frame))?;
             return self.out.flush();
@@ -93,68 +170,10 @@ impl<O: Write, E: Write> Screen<O, E> {
         }
     }
 
-    /// Closes a turn: ends the line, and lists what may be asked next.
-    pub(super) fn end_turn(&mut self) -> io::Result<()> {
-        self.end_line()?;
-        for question in std::mem::take(&mut self.follow_up) {
-            writeln!(self.out, "  {CYAN}›{CYAN:#} {}", text::visible(&question))?;
-        }
-        self.out.flush()
-    }
-
-    /// Asks for the next line.
-    pub(super) fn prompt(&mut self) -> io::Result<()> {
-        write!(self.out, "> ")?;
-        self.out.flush()
-    }
-
-    /// Ends a line that a person or an interrupt left open.
-    pub(super) fn new_line(&mut self) -> io::Result<()> {
-        writeln!(self.out)?;
-        self.out.flush()
-    }
-
-    /// Says what went wrong.
-    pub(super) fn error(&mut self, text: &str) -> io::Result<()> {
-        self.end_line()?;
-        writeln!(self.err, "{RED}error: {}{RED:#}", legible(text))?;
-        self.err.flush()
-    }
-
-    /// Says something beside the answer.
-    pub(super) fn hint(&mut self, text: &str) -> io::Result<()> {
+    fn hint(&mut self, text: &str) -> io::Result<()> {
         self.end_line()?;
         writeln!(self.err, "{DIM}{}{DIM:#}", legible(text))?;
         self.err.flush()
-    }
-
-    /// Shows more of a stream; another stream begins on its own line.
-    fn text(&mut self, stream: Stream, text: &str) -> io::Result<()> {
-        if text.is_empty() {
-            return Ok(());
-        }
-        let begins = self.stream != Some(stream);
-        if begins {
-            self.end_line()?;
-            self.stream = Some(stream);
-        }
-        let text = legible(text);
-        match stream {
-            // Where there is no colour, thoughts must still look other than an answer.
-            Stream::Thought => write!(self.out, "{DIM}{}{text}{DIM:#}", if begins { "… " } else { "" })?,
-            Stream::Answer => write!(self.out, "{text}")?,
-        }
-        self.open = !text.ends_with('\n');
-        self.out.flush()
-    }
-
-    fn end_line(&mut self) -> io::Result<()> {
-        self.stream = None;
-        if std::mem::take(&mut self.open) {
-            writeln!(self.out)?;
-            self.out.flush()?;
-        }
-        Ok(())
     }
 }
 
