@@ -3,11 +3,12 @@
 CARGO ?= cargo
 TARGET := wasm32-wasip2
 GUESTS := guest-examples/target/$(TARGET)/release
+HOST_BIN := $(CURDIR)/target/debug/hostelry
 EXAMPLES := echo storyteller pathfinder notes
 # nextest where it is there, cargo's own runner where it is not.
 TEST := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo "nextest run --profile ci" || echo test)
 
-.PHONY: run test check examples test-guests target fmt clippy doc deny wit clean help
+.PHONY: run test test-languages check examples test-guests target fmt clippy doc deny wit clean help
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -20,6 +21,20 @@ test: examples test-guests ## pass every test
 	$(CARGO) $(TEST) --workspace
 	$(CARGO) test --workspace --doc
 	cd guest-examples && $(CARGO) test --quiet
+
+test-languages: examples ## build agents in every language, and talk to them (needs python3, node, npm and a C compiler)
+	@for tool in python3 node npm cc; do \
+	  command -v $$tool >/dev/null || { echo "error: test-languages needs $$tool" >&2; exit 1; }; \
+	done
+	$(CARGO) build --workspace
+	cd guest-examples/python && python3 build.py && python3 -m unittest
+	cd guest-examples/typescript && npm run build && npm test
+	$(MAKE) -C guest-examples/c HOSTELRY=$(HOST_BIN)
+	test -e guest-examples/zig/.tools || ln -s ../c/.tools guest-examples/zig/.tools
+	$(MAKE) -C guest-examples/zig HOSTELRY=$(HOST_BIN)
+	$(MAKE) -C guest-examples/go HOSTELRY=$(HOST_BIN)
+	for language in c zig go; do $(MAKE) -C guest-examples/$$language test || exit 1; done
+	$(CARGO) test --workspace --test languages -- --test-threads 2
 
 check: fmt clippy doc deny ## every gate but the tests
 
