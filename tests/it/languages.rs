@@ -142,8 +142,9 @@ async fn shell(folder: &Path, told: &str) {
     assert!(status.success(), "`{told}` in {}: {}{}", folder.display(), text(&stdout), text(&stderr));
 }
 
-/// What comes of `hostelry new` in this language: it passes its own test, builds, fits, and answers.
-async fn comes_to_life(language: &str, test: &str) {
+/// What comes of `hostelry new` in this language passes its own test, builds, fits, and answers; and so does the agent that
+/// the language's page shows.
+async fn comes_to_life(language: &str, source: &str, mark: &str, test: &str) {
     let parent = TempDir::new().unwrap();
     shell(parent.path(), &format!("hostelry new 7-wonders --lang {language}")).await;
     let folder = parent.path().join("7-wonders");
@@ -162,7 +163,7 @@ async fn comes_to_life(language: &str, test: &str) {
     let found: Value = serde_json::from_slice(&check.stdout).unwrap();
     assert_eq!((&found["fits"], &found["trial"]["outcome"]), (&json!(true), &json!("answered")), "{found}");
 
-    let host = Setup::default().plugin("7-wonders.wasm", &std::fs::read(component).unwrap()).start().await;
+    let host = Setup::default().plugin("7-wonders.wasm", &std::fs::read(&component).unwrap()).start().await;
     host.live("default/7-wonders").await;
     let turns = over_mythra(&host, "7-wonders", &["one", "two"]).await;
     let chats: Vec<String> = turns.iter().map(|turn| turn.chat.concat()).collect();
@@ -170,11 +171,36 @@ async fn comes_to_life(language: &str, test: &str) {
     assert_eq!(Ask::agent(&host, "7-wonders").text("one").answer().await.text, "Hello! You said: one");
     let image = Ask::agent(&host, "7-wonders").image("https://h.example/a.png").answer().await;
     assert_eq!(image.text, "Hello! That was no text.");
+
+    // What the language's page shows takes the place of the template's agent, while the host serves.
+    std::fs::write(folder.join(source), page_s_agent(language, mark)).unwrap();
+    let manifest = folder.join("Cargo.toml");
+    if manifest.exists() {
+        let text = std::fs::read_to_string(&manifest).unwrap();
+        let serde = "[dependencies]\nserde = { version = \"1\", features = [\"derive\"] }\n";
+        std::fs::write(&manifest, text.replacen("[dependencies]\n", serde, 1)).unwrap();
+    }
+    shell(&folder, toml["build"].as_str().unwrap()).await;
+    std::fs::copy(&component, host.plugin("7-wonders.wasm")).unwrap();
+    host.live_again("default/7-wonders").await;
+    let turns = over_mythra(&host, "7-wonders", &["one"]).await;
+    assert_eq!(turns[0].think, "Let me see.");
+    assert!(turns[0].chat.concat().starts_with("No notes"), "{language}: {:?}", turns[0]);
+    let image = Ask::agent(&host, "7-wonders").image("https://h.example/a.png").answer().await;
+    assert_eq!(image.text, "I only read words.");
+}
+
+/// The agent that a language's page shows, which is the first of its blocks in that language.
+fn page_s_agent(language: &str, mark: &str) -> String {
+    let page = Path::new(EXAMPLES).join(format!("../docs/writing-an-agent/{language}.md"));
+    let text = std::fs::read_to_string(page).unwrap();
+    let (_, block) = text.split_once(&format!("\n```{mark}\n")).unwrap();
+    block.split_once("\n```").unwrap().0.to_owned()
 }
 
 /// The tests of one language.
 macro_rules! language {
-    ($name:ident, $test:literal) => {
+    ($name:ident, $source:literal, $mark:literal, $test:literal) => {
         mod $name {
             #[tokio::test]
             async fn keeps_a_journal() {
@@ -183,15 +209,15 @@ macro_rules! language {
 
             #[tokio::test]
             async fn a_new_agent_comes_to_life() {
-                super::comes_to_life(stringify!($name), $test).await;
+                super::comes_to_life(stringify!($name), $source, $mark, $test).await;
             }
         }
     };
 }
 
-language!(rust, "cargo test");
-language!(python, "python3 -m unittest");
-language!(typescript, "npm test");
-language!(go, "make test");
-language!(c, "make test");
-language!(zig, "make test");
+language!(rust, "src/lib.rs", "rust", "cargo test");
+language!(python, "agent.py", "python", "python3 -m unittest");
+language!(typescript, "src/agent.ts", "ts", "npm test");
+language!(go, "agent.go", "go", "make test");
+language!(c, "agent.c", "c", "make test");
+language!(zig, "agent.zig", "zig", "make test");

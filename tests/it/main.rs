@@ -6,6 +6,7 @@
 mod admin;
 mod cli;
 mod conformance;
+mod contract;
 mod hostile;
 mod hostile_clients;
 mod hot_reload;

@@ -132,6 +132,8 @@ fn every_member_is_linted_like_all() {
         let text = read(path);
         let linted =
             text.split_once("[lints]").is_some_and(|(_, rest)| rest.trim_start().starts_with("workspace = true"));
+        // The SDK is copied into authors' workspaces, and says its own.
+        let linted = linted || (text.contains("[lints.rust]") && text.contains("[lints.clippy]"));
         text.contains("[package]") && !linted
     };
     assert!(manifests.len() >= 8, "{manifests:?}");

@@ -127,6 +127,11 @@ impl Host {
         self.logged_within(&format!("agent live agent={agent} "), 1, PATIENCE).await;
     }
 
+    /// The same of its next version.
+    pub async fn live_again(&self, agent: &str) {
+        self.logged_within(&format!("agent live agent={agent} "), 2, PATIENCE).await;
+    }
+
     /// Waits until `times` lines of the log hold `text`, and gives back what follows it on the last of them.
     pub async fn logged_times(&self, text: &str, times: usize) -> String {
         self.logged_within(text, times, SOON).await
