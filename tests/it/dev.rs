@@ -7,6 +7,7 @@ use std::{
     process::{ExitStatus, Stdio},
 };
 
+use hostelry::text;
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
@@ -172,7 +173,7 @@ async fn messages_are_said_and_figures_shown_over_each_protocol() {
         let ran = folder.says(&["--protocol", protocol], &["chat one", "chat two"]).await;
         assert_eq!((ran.code, ran.out.as_str()), (Some(0), answers), "{protocol}: {}", ran.err);
         let version = hostelry::runtime::compile::version(&guests::bytes("puppet"));
-        let version = &version[..12];
+        let version = text::head(&version, 12);
         ran.said(&format!("live: version {version}"));
         let figures = |line: &&str| {
             let parts: Vec<_> = line.split(" · ").collect();

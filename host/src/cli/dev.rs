@@ -5,6 +5,7 @@
 //! logs (`hear`) and what is said of each turn (`report`).
 
 use std::{
+    convert::Infallible,
     io::{self, IsTerminal as _},
     net::SocketAddr,
     path::PathBuf,
@@ -138,10 +139,11 @@ async fn live(args: &DevArgs, known: Known, paper: &Paper, guests: &GuestThreads
     let building = async move {
         if once {
             workshop.once().await;
-            std::future::pending().await
         } else {
-            workshop.keep().await
+            workshop.keep().await;
         }
+        // The chat ends when there is nothing more to say, and not when there is nothing more to build.
+        std::future::pending::<Infallible>().await
     };
     // Whoever gave it something to say was not through.
     let stopped = if once { Exit::Failed } else { Exit::Clean };

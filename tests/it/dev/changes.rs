@@ -1,5 +1,7 @@
 //! A change while the chat goes on: another version in the same conversation, or a reason why not.
 
+use hostelry::text;
+
 use super::{Folder, guests, wat};
 
 #[tokio::test]
@@ -18,7 +20,7 @@ async fn a_change_is_built_and_serves_the_same_conversation() {
     dev.said(" in all ", 2).await;
     assert_eq!(dev.answers(), "first\nuser:chat first|agent:first\n");
     let version = hostelry::runtime::compile::version(&guests::version_of("puppet", 2));
-    dev.said(&format!("memory 1.1 MiB · version {}", &version[..12]), 1).await;
+    dev.said(&format!("memory 1.1 MiB · version {}", text::head(&version, 12)), 1).await;
     dev.types("/new").await;
     dev.types("history 9").await;
     dev.said(" in all ", 3).await;

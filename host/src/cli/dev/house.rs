@@ -57,6 +57,16 @@ struct Placed {
     refused: Option<String>,
 }
 
+/// What the host has made of it.
+enum Fate {
+    /// Nothing yet.
+    Open,
+    /// It serves.
+    Live,
+    /// It does not, and why.
+    Refused(String),
+}
+
 /// What became of a component.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Stood {
@@ -143,7 +153,7 @@ impl House {
         };
         match &beside {
             Some(text) => {
-                put(file, text.as_bytes()).context("cannot put the file beside the component in its place")?
+                put(file, text.as_bytes()).context("cannot put the file beside the component in its place")?;
             }
             None => drop(fs::remove_file(self.plugins.join(file))),
         }
@@ -152,9 +162,14 @@ impl House {
         self.placed = None;
         let (began, mut waiting) = (Instant::now(), Some(waiting));
         loop {
-            if let Some(refused) = self.stands(&version, &asked, since) {
-                self.placed = Some(Placed { version: version.clone(), beside, refused: refused.clone() });
-                return Ok(refused.map_or(Stood::Live { version, size: bytes.len() as u64 }, Stood::Refused));
+            let (stood, refused) = match self.fate(&version, &asked, since) {
+                Fate::Open => (None, None),
+                Fate::Live => (Some(Stood::Live { version: version.clone(), size: bytes.len() as u64 }), None),
+                Fate::Refused(why) => (Some(Stood::Refused(why.clone())), Some(why)),
+            };
+            if let Some(stood) = stood {
+                self.placed = Some(Placed { version, beside, refused });
+                return Ok(stood);
             }
             if began.elapsed() >= LONG
                 && let Some(waiting) = waiting.take()
@@ -165,8 +180,8 @@ impl House {
         }
     }
 
-    /// How the component stands that was put there at `since`: not known yet, serving (`Some(None)`), or refused and why.
-    fn stands(&self, version: &str, asked: &AgentConfig, since: jiff::Timestamp) -> Option<Option<String>> {
+    /// What the host has made of the component that was put there at `since`.
+    fn fate(&self, version: &str, asked: &AgentConfig, since: jiff::Timestamp) -> Fate {
         let registry = self.server.registry();
         let live = registry.get(&self.id.tenant, &self.id.agent);
         let fault = registry.standings().remove(&self.id).and_then(|standing| standing.fault);
@@ -175,9 +190,10 @@ impl House {
             let history = registry.history(&self.id);
             let refused =
                 history.last().filter(|last| last.since >= since && last.fault.is_some() && own(&last.version));
-            return refused.map(|_| Some(fault));
+            return refused.map_or(Fate::Open, |_| Fate::Refused(fault));
         }
-        live.filter(|live| live.version == version && live.config == *asked).map(|_| None)
+        let live = live.is_some_and(|live| live.version == version && live.config == *asked);
+        if live { Fate::Live } else { Fate::Open }
     }
 
     /// Lets the agent be fetched for from the hosts that it asks for.

@@ -101,7 +101,9 @@ fn failure(page: &mut String, wreck: &Wreck, whole: bool) {
         for (heading, items) in [("last events", events), ("last host calls", calls)] {
             if !items.is_empty() {
                 line(&format!("  {DIM}{heading}, oldest first{DIM:#}"));
-                items.iter().for_each(|item| line(&format!("    {DIM}{}{DIM:#}", text::visible(item))));
+                for item in items {
+                    line(&format!("    {DIM}{}{DIM:#}", text::visible(item)));
+                }
             }
         }
     }

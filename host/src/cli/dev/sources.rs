@@ -89,7 +89,7 @@ impl Sources {
         all.extend_from_slice(always);
         let hint = Arc::new(Notify::new());
         let told = Arc::clone(&hint);
-        let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        let eyes = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
             if is_news(&event) {
                 told.notify_one();
             }
@@ -100,7 +100,7 @@ impl Sources {
             component: dir.join(component),
             hint,
             // Without it there is the poll.
-            watcher: watcher.ok(),
+            watcher: eyes.ok(),
             eyes: BTreeSet::new(),
             seen: Look::new(),
         }
@@ -180,7 +180,7 @@ impl Found {
             let link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
             let path = entry.path();
             // A folder behind a link is somewhere else, and may be this one again.
-            if !is_passed_over(&name.to_string_lossy()) && !(link && path.is_dir()) {
+            if !(is_passed_over(&name.to_string_lossy()) || link && path.is_dir()) {
                 self.walk(&path, component, seen);
             }
         }
@@ -189,7 +189,8 @@ impl Found {
 
 /// Whether a name is of something that no author writes: what tools make, and what editors put beside a file.
 fn is_passed_over(name: &str) -> bool {
-    PASSED_OVER.contains(&name) || name.ends_with('~') || name.ends_with(".swp") || name.starts_with(".#")
+    let swap = Path::new(name).extension().is_some_and(|ending| ending == "swp");
+    PASSED_OVER.contains(&name) || name.ends_with('~') || swap || name.starts_with(".#")
 }
 
 /// A file's state; its content is read only if it can have changed.

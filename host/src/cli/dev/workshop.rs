@@ -1,9 +1,6 @@
 //! Builds what the author changes, and puts it into the house, while the chat goes on.
 
-use std::{
-    convert::Infallible,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use tokio::sync::watch;
 
@@ -61,13 +58,13 @@ impl<'a> Workshop<'a> {
         self.tell();
     }
 
-    /// Builds, and again at each change, for ever.
-    pub(super) async fn keep(mut self) -> Infallible {
+    /// Builds, and again at each change, as long as somebody wants to know.
+    pub(super) async fn keep(mut self) {
         let mut sources = self.sources();
         let mut built = sources.look();
         self.once().await;
         let mut echoes = 0;
-        loop {
+        while !self.told.is_closed() {
             let mut now = sources.look();
             if now == built {
                 now = sources.changed(&built).await;
@@ -88,7 +85,14 @@ impl<'a> Workshop<'a> {
             if sources::difference(&built, &now).contains(&self.dir.join(recognise::FILE).as_path()) {
                 self.read_again();
                 sources = self.sources();
-                now = sources.look();
+                // What is watched from now on, as it was when it was found changed: it may be another again.
+                let mut watched = sources.look();
+                for (path, print) in &mut watched {
+                    if let Some(found) = now.get(path) {
+                        print.clone_from(found);
+                    }
+                }
+                now = watched;
             }
             built = now;
             self.work().await;
