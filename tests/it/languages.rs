@@ -25,6 +25,9 @@ mod support;
 /// How long building a new agent may take: it fetches what it needs.
 const BUILD_TIME: Duration = Duration::from_mins(15);
 
+/// How long a component may take to be compiled that is a whole language runtime.
+const COMPILE_TIME: Duration = Duration::from_mins(10);
+
 /// The folder of the journals.
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../guest-examples");
 
@@ -35,6 +38,11 @@ fn journal(language: &str) -> Vec<u8> {
         other => PathBuf::from(EXAMPLES).join(other).join("build/journal.wasm"),
     };
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}; run `make test-languages`", path.display()))
+}
+
+/// Waits until so many versions of an agent have become live, however long that takes.
+async fn live(host: &Host, agent: &str, versions: usize) {
+    host.logged_within(&format!("agent live agent={agent} "), versions, COMPILE_TIME).await;
 }
 
 /// What one turn showed, over Mythra.
@@ -82,8 +90,8 @@ async fn keeps_a_journal(language: &str) {
         .config("[tenants.default]\ntools = [\"workspace/*\"]\n[tenants.bare]\n")
         .start()
         .await;
-    host.live("default/journal").await;
-    host.live("bare/journal").await;
+    live(&host, "default/journal", 1).await;
+    live(&host, "bare/journal", 1).await;
     let long = (0..3000).map(|n| format!("词{n:04}")).collect::<Vec<_>>().join(" ");
     // The path of the first turn's failed read, and of the next ones', is the same.
     let read = |_: &str| ("ReadFile".to_owned(), json!({ "filePath": "journal.md" }));
@@ -164,7 +172,7 @@ async fn comes_to_life(language: &str, source: &str, mark: &str, test: &str) {
     assert_eq!((&found["fits"], &found["trial"]["outcome"]), (&json!(true), &json!("answered")), "{found}");
 
     let host = Setup::default().plugin("7-wonders.wasm", &std::fs::read(&component).unwrap()).start().await;
-    host.live("default/7-wonders").await;
+    live(&host, "default/7-wonders", 1).await;
     let turns = over_mythra(&host, "7-wonders", &["one", "two"]).await;
     let chats: Vec<String> = turns.iter().map(|turn| turn.chat.concat()).collect();
     assert_eq!(chats, ["Hello! You said: one", "Hello again! You said: two"]);
@@ -182,7 +190,7 @@ async fn comes_to_life(language: &str, source: &str, mark: &str, test: &str) {
     }
     shell(&folder, toml["build"].as_str().unwrap()).await;
     std::fs::copy(&component, host.plugin("7-wonders.wasm")).unwrap();
-    host.live_again("default/7-wonders").await;
+    live(&host, "default/7-wonders", 2).await;
     let turns = over_mythra(&host, "7-wonders", &["one"]).await;
     assert_eq!(turns[0].think, "Let me see.");
     assert!(turns[0].chat.concat().starts_with("No notes"), "{language}: {:?}", turns[0]);

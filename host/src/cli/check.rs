@@ -31,7 +31,7 @@ mod page;
 mod report;
 mod trial;
 
-use anatomy::Anatomy;
+pub(super) use anatomy::Anatomy;
 use grants::Grants;
 use trial::{End, Trial};
 

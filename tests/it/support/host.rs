@@ -28,9 +28,6 @@ pub struct Setup {
     args: Vec<String>,
 }
 
-/// How long a component may take to be compiled that is a whole language runtime.
-const PATIENCE: Duration = Duration::from_mins(10);
-
 impl Setup {
     /// A host that serves these guests, each as the agent of its name, with the configuration that is there without a
     /// file.
@@ -122,22 +119,13 @@ impl Host {
         self.logged_times(text, 1).await
     }
 
-    /// Waits until an agent such as `default/echo` is live, however long its component takes to be compiled.
-    pub async fn live(&self, agent: &str) {
-        self.logged_within(&format!("agent live agent={agent} "), 1, PATIENCE).await;
-    }
-
-    /// The same of its next version.
-    pub async fn live_again(&self, agent: &str) {
-        self.logged_within(&format!("agent live agent={agent} "), 2, PATIENCE).await;
-    }
-
     /// Waits until `times` lines of the log hold `text`, and gives back what follows it on the last of them.
     pub async fn logged_times(&self, text: &str, times: usize) -> String {
         self.logged_within(text, times, SOON).await
     }
 
-    async fn logged_within(&self, text: &str, times: usize, patience: Duration) -> String {
+    /// The same, within a time of one's own.
+    pub async fn logged_within(&self, text: &str, times: usize, patience: Duration) -> String {
         let nth = |log: &str| {
             let mut lines = log.lines().filter_map(|line| line.split_once(text));
             lines.nth(times - 1).map(|(_, rest)| rest.trim().to_owned())
