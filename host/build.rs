@@ -41,7 +41,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let files = files(language, &templates, root)?;
         writeln!(table, "    ({:?}, &[", language.name)?;
         for (path, File { from, filled }) in files {
-            let from = from.canonicalize()?;
+            let from = from.canonicalize()?.into_os_string();
+            let from = from.into_string().map_err(|path| format!("{} is not UTF-8", path.display()))?;
             writeln!(table, "        File {{ path: {path:?}, bytes: include_bytes!({from:?}), filled: {filled} }},")?;
         }
         table.push_str("    ]),\n");

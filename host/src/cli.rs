@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 mod chat;
 mod check;
 mod completions;
+mod dev;
 mod failures;
 mod keys;
 mod new;
@@ -15,6 +16,7 @@ mod serve;
 
 pub use chat::ChatArgs;
 pub use check::CheckArgs;
+pub use dev::DevArgs;
 pub use failures::FailuresArgs;
 pub use new::NewArgs;
 pub use selftest::SelftestArgs;
@@ -33,6 +35,8 @@ pub struct Cli {
 pub enum Command {
     /// Make a folder with a new agent that builds
     New(NewArgs),
+    /// Build an agent, serve it and talk to it, anew at each change
+    Dev(DevArgs),
     /// Serve the components of a folder, and take new ones as they are dropped there
     Serve(ServeArgs),
     /// Say whether a component can be served here, and what it needs
@@ -113,6 +117,7 @@ impl Cli {
     /// Does what was asked.
     pub fn run(self) -> Exit {
         match self.command {
+            Command::Dev(args) => dev::run(&args),
             Command::New(args) => new::run(&args),
             Command::Serve(args) => serve::run(&args),
             Command::Check(args) => check::run(&args),

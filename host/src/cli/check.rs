@@ -27,7 +27,7 @@ use crate::{
 mod anatomy;
 mod report;
 
-use anatomy::Anatomy;
+pub(super) use anatomy::Anatomy;
 
 /// The configuration that is read if it is there and none is named.
 const CONFIG: &str = "hostelry.toml";

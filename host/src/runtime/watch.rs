@@ -39,6 +39,7 @@ mod take;
 pub use folder::{AGENTS_MAX, SHARE_MIN};
 
 use eyes::Eyes;
+pub(crate) use eyes::is_news;
 use folder::{Found, Print};
 use line::Line;
 use report::Report;

@@ -80,6 +80,12 @@ impl<O: Write, E: Write> Screen<O, E> {
         self.out.flush()
     }
 
+    /// Takes the prompt away again, so that something else can stand in its place.
+    pub(in crate::cli) fn take_prompt(&mut self) -> io::Result<()> {
+        write!(self.out, "\r\x1b[K")?;
+        self.out.flush()
+    }
+
     /// Ends a line that a person or an interrupt left open.
     pub(in crate::cli) fn new_line(&mut self) -> io::Result<()> {
         writeln!(self.out)?;

@@ -23,25 +23,25 @@ const PAGE_LOG2: u32 = 16;
 
 /// What a file says of itself.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Anatomy {
-    pub(super) exports: Vec<String>,
-    pub(super) imports: Vec<String>,
+pub(in crate::cli) struct Anatomy {
+    pub(in crate::cli) exports: Vec<String>,
+    pub(in crate::cli) imports: Vec<String>,
     /// The bytes that all its memories begin with.
-    pub(super) memory: u64,
-    pub(super) name: Option<String>,
-    pub(super) version: Option<String>,
-    pub(super) authors: Option<String>,
-    pub(super) description: Option<String>,
-    pub(super) licenses: Option<String>,
+    pub(in crate::cli) memory: u64,
+    pub(in crate::cli) name: Option<String>,
+    pub(in crate::cli) version: Option<String>,
+    pub(in crate::cli) authors: Option<String>,
+    pub(in crate::cli) description: Option<String>,
+    pub(in crate::cli) licenses: Option<String>,
     /// The languages that it was written in.
-    pub(super) languages: BTreeSet<String>,
+    pub(in crate::cli) languages: BTreeSet<String>,
     /// The tools that made it, with their versions.
-    pub(super) made_with: BTreeSet<String>,
+    pub(in crate::cli) made_with: BTreeSet<String>,
 }
 
 impl Anatomy {
     /// Reads a file, as far as it can be.
-    pub(super) fn read(bytes: &[u8]) -> Self {
+    pub(in crate::cli) fn read(bytes: &[u8]) -> Self {
         let mut anatomy = Self::default();
         let mut depth = 0_usize;
         for payload in Parser::new(0).parse_all(bytes) {

@@ -45,7 +45,7 @@ impl Eyes {
 }
 
 /// Whether something may have changed. That the folder was read is no news: we read it ourselves at every look.
-fn is_news(event: &notify::Result<notify::Event>) -> bool {
+pub(crate) fn is_news(event: &notify::Result<notify::Event>) -> bool {
     match event {
         Ok(event) => match event.kind {
             EventKind::Access(access) => access == AccessKind::Close(AccessMode::Write),
