@@ -6,12 +6,14 @@
 mod admin;
 mod cli;
 mod conformance;
+mod dev;
 mod hostile;
 mod hostile_clients;
 mod hot_reload;
 mod limits;
 mod lingzhu;
 mod mythra;
+mod new;
 mod process;
 mod selftest;
 mod sessions;
