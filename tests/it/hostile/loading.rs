@@ -151,15 +151,15 @@ async fn more_room_for_the_compiler_is_a_reason_to_try_again() {
 
 #[tokio::test]
 async fn what_takes_too_long_by_the_clock_is_tried_twice_and_not_for_ever() {
-    let config = "[reload]\nsettle = \"50ms\"\npoll = \"10m\"\ncompile-time = \"300ms\"\n";
+    let config = "[reload]\nsettle = \"50ms\"\npoll = \"10m\"\ncompile-time = \"1500ms\"\n";
     let host = Setup::serving(&["echo"]).config(config).start().await;
     put(&host, "slow.wasm", &bombs::slow());
     for times in 1..=2 {
-        let rest = host.logged_times("compiling it took longer than 300ms (reload.compile-time)", times).await;
+        let rest = host.logged_times("compiling it took longer than 1.5s (reload.compile-time)", times).await;
         assert!(rest.starts_with("; hint: touch the file to try again"), "{rest}");
         touch(&host, "slow.wasm");
     }
-    let rest = host.logged_times("compiling it took longer than 300ms (reload.compile-time)", 3).await;
+    let rest = host.logged_times("compiling it took longer than 1.5s (reload.compile-time)", 3).await;
     assert!(rest.starts_with("; this same file is not tried again"), "{rest}");
     assert_eq!(host.counted("hostelry_compiles_total{outcome=\"failed\"}").await, 2);
     assert_serves(&host).await;
@@ -373,7 +373,12 @@ async fn what_is_no_finished_part_of_the_language_is_refused() {
     let host = setup.start().await;
     for (name, _) in proposals {
         let fault = fault(&host, "default", name).await;
-        assert!(fault.starts_with("the component is not valid: "), "{name}: {fault}");
+        let is_refused = match name {
+            // The engine itself needs the proposal, between two components.
+            "multi-memory" => fault.contains("more than 1 memory (memories of one module)"),
+            _ => fault.starts_with("the component is not valid: "),
+        };
+        assert!(is_refused, "{name}: {fault}");
     }
     assert_serves(&host).await;
 }
