@@ -25,7 +25,7 @@ handles = 100
 concurrent-turns = 40
 connections = 120
 connections-per-address = 40
-request-time = "1s"
+request-time = "3s"
 write-time = "3s"
 [mythra]
 idle = "500ms"
