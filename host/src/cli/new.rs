@@ -146,8 +146,11 @@ fn next(language: &Language, files: &[File], name: &str, at: &Path) -> String {
     }
     steps.push(("hostelry dev".to_owned(), "or build, serve and talk to it, anew at each change".to_owned()));
     let width = steps.iter().map(|(step, _)| step.chars().count()).max().unwrap_or(0);
-    let lines = steps.iter().map(|(step, what)| format!("  {step:width$}  {DIM}{what}{DIM:#}"));
-    let lines: Vec<_> = lines.map(|line| line.trim_end().to_owned()).collect();
+    let line = |(step, what): &(String, String)| match what.as_str() {
+        "" => format!("  {step}"),
+        what => format!("  {step:width$}  {DIM}{what}{DIM:#}"),
+    };
+    let lines: Vec<_> = steps.iter().map(line).collect();
     format!(
         "{}: an agent in {}, which needs {}. Next:\n\n{}\n\nREADME.md there tells the rest.\n",
         shown(at),

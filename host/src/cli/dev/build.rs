@@ -1,6 +1,7 @@
 //! The author's build command, run by a shell in the author's folder, with all its children ended when it must.
 
 use std::{
+    cell::Cell,
     io,
     os::{fd::OwnedFd, unix::process::CommandExt as _},
     path::Path,
@@ -16,11 +17,17 @@ use tokio::{
     time::{Instant, timeout},
 };
 
+use super::report::span;
+use crate::text;
+
 /// How much of the beginning, and of the end, of what a build prints is kept, in bytes: the first errors, and the last.
 const KEPT: usize = 64 * 1024;
 
 /// How long is waited for what a build's own children still print once it has ended.
 const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// How often a build that takes long shows that it goes on.
+const SIGN: Duration = Duration::from_secs(10);
 
 /// What came of a build.
 #[derive(Debug)]
@@ -73,6 +80,21 @@ pub(super) async fn run(terms: Terms<'_>, mut told: impl FnMut(&str)) -> io::Res
     drop(timeout(LAST_WORDS, rest).await);
     kept.tell(&mut told);
     Ok(Built { status, took, output: kept.text() })
+}
+
+/// Tells now and then of a build that takes long that it goes on, with the last line that it printed since, as long as
+/// `told` says that somebody listens.
+pub(super) async fn signs(last: &Cell<String>, mut told: impl FnMut(String) -> bool) {
+    let mut ticks = tokio::time::interval(SIGN);
+    let began = ticks.tick().await;
+    loop {
+        let took = span(ticks.tick().await.duration_since(began));
+        let line = text::visible(anstream::adapter::strip_str(&last.take()).to_string().trim());
+        let colon = if line.is_empty() { "" } else { ": " };
+        if !told(format!("building … {took}{colon}{line}")) {
+            return;
+        }
+    }
 }
 
 /// Starts the shell in a process group of its own.
@@ -208,6 +230,18 @@ mod tests {
             }
         };
         timeout(Duration::from_secs(20), gone).await.expect("its child lives on");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_build_that_takes_long_shows_that_it_goes_on() {
+        let (last, mut told) = (Cell::new("\u{1b}[1mCompiling\u{1b}[0m serde".to_owned()), Vec::new());
+        let began = Instant::now();
+        let listens = |sign| {
+            told.push(sign);
+            began.elapsed() < SIGN * 2
+        };
+        signs(&last, listens).await;
+        assert_eq!(told, ["building … 10 s: Compiling serde", "building … 20 s"]);
     }
 
     /// Whether a process runs; one that nobody has waited for does not.

@@ -1,6 +1,9 @@
 //! Builds what the author changes, and puts it into the house, while the chat goes on.
 
-use std::path::{Path, PathBuf};
+use std::{
+    cell::Cell,
+    path::{Path, PathBuf},
+};
 
 use tokio::sync::watch;
 
@@ -151,12 +154,23 @@ impl<'a> Workshop<'a> {
     async fn work(&mut self) {
         let terms = Terms { command: &self.project.build, dir: self.dir, colours: Paper::has_colours() };
         let (paper, verbose) = (self.paper.clone(), self.verbose);
+        let last = Cell::new(String::new());
         let built = build::run(terms, |line| {
             if verbose {
                 paper.aside(line);
+            } else {
+                last.set(line.to_owned());
             }
         });
-        let serves = match built.await {
+        let listens = |sign: String| {
+            self.paper.dim(&sign);
+            !self.told.is_closed()
+        };
+        let built = tokio::select! {
+            built = built => built,
+            () = build::signs(&last, listens) => return,
+        };
+        let serves = match built {
             Ok(built) if built.status.success() => {
                 self.paper.aside(&format!("building … {} {GOOD}✓{GOOD:#}", span(built.took)));
                 self.place().await
