@@ -55,6 +55,7 @@ fmt:
 
 clippy: target
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --workspace --test languages -- -D warnings
 	cd guest-examples && $(CARGO) clippy --workspace --all-targets --target $(TARGET) --release -- -D warnings
 
 doc:

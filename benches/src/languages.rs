@@ -6,14 +6,14 @@
 
 use std::{
     path::{Path, PathBuf},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use anyhow::Context as _;
 use benches::{Args, Host, median};
 use clap::Parser as _;
 use serde_json::Value;
-use tokio::process::Command;
+use tokio::{process::Command, time::Instant};
 
 /// The languages, the baseline first, and where each journal is from the folder of the examples.
 const LANGUAGES: [(&str, &str); 6] = [
@@ -44,7 +44,11 @@ async fn check(host: &Path, component: &Path, trial: bool) -> anyhow::Result<(Va
     command.args(["check", "--json"]).args((!trial).then_some("--no-trial")).arg(component);
     let output = command.output().await?;
     let found: Value = serde_json::from_slice(&output.stdout).context("check said nothing")?;
-    anyhow::ensure!(found["fits"] == true, "{} does not fit: {found}", component.display());
+    anyhow::ensure!(
+        found.get("fits").and_then(Value::as_bool) == Some(true),
+        "{} does not fit: {found}",
+        component.display()
+    );
     Ok((found, children()? - before))
 }
 
@@ -86,7 +90,7 @@ async fn main() -> anyhow::Result<()> {
         std::fs::copy(component, host.plugin(&format!("{language}.wasm")))
             .with_context(|| format!("{}: run `make test-languages`", component.display()))?;
         let (found, _) = check(&args.host, component, true).await?;
-        let memory = found["memory"]["turn"].as_f64().context("no trial")?;
+        let memory = found.pointer("/memory/turn").and_then(Value::as_f64).context("no trial")?;
         all.push(Figures { size: size_of(component)?, memory, ..Figures::default() });
     }
     for (language, _) in LANGUAGES {

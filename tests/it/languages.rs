@@ -152,7 +152,7 @@ async fn shell(folder: &Path, told: &str) {
 
 /// What comes of `hostelry new` in this language passes its own test, builds, fits, and answers; and so does the agent that
 /// the language's page shows.
-async fn comes_to_life(language: &str, source: &str, mark: &str, test: &str) {
+async fn comes_to_life(language: &str, source: &str, mark: &str, own_test: &str) {
     let parent = TempDir::new().unwrap();
     shell(parent.path(), &format!("hostelry new 7-wonders --lang {language}")).await;
     let folder = parent.path().join("7-wonders");
@@ -165,7 +165,7 @@ async fn comes_to_life(language: &str, source: &str, mark: &str, test: &str) {
     }
     let toml: toml::Table = std::fs::read_to_string(folder.join("agent.toml")).unwrap().parse().unwrap();
     shell(&folder, toml["build"].as_str().unwrap()).await;
-    shell(&folder, test).await;
+    shell(&folder, own_test).await;
     let component = folder.join(toml["component"].as_str().unwrap());
     let check = Host::program(&folder).args(["check", "--json"]).arg(&component).output().await.unwrap();
     let found: Value = serde_json::from_slice(&check.stdout).unwrap();
@@ -184,9 +184,9 @@ async fn comes_to_life(language: &str, source: &str, mark: &str, test: &str) {
     std::fs::write(folder.join(source), page_s_agent(language, mark)).unwrap();
     let manifest = folder.join("Cargo.toml");
     if manifest.exists() {
-        let text = std::fs::read_to_string(&manifest).unwrap();
+        let old = std::fs::read_to_string(&manifest).unwrap();
         let serde = "[dependencies]\nserde = { version = \"1\", features = [\"derive\"] }\n";
-        std::fs::write(&manifest, text.replacen("[dependencies]\n", serde, 1)).unwrap();
+        std::fs::write(&manifest, old.replacen("[dependencies]\n", serde, 1)).unwrap();
     }
     shell(&folder, toml["build"].as_str().unwrap()).await;
     std::fs::copy(&component, host.plugin("7-wonders.wasm")).unwrap();

@@ -75,7 +75,8 @@ fn keep(text: &str) -> Result {
     chat(".")
 }
 
-#[cfg(test)]
+// Natively, where there is a fake host.
+#[cfg(all(test, not(target_family = "wasm")))]
 mod tests {
     use std::cell::RefCell;
 

@@ -86,6 +86,7 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// What a module says of itself.
+#[expect(clippy::struct_excessive_bools, reason = "each is found or not, apart from the others")]
 #[derive(Debug, Default)]
 struct Module {
     /// It says which world it is for.

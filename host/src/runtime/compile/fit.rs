@@ -179,6 +179,7 @@ pub(super) fn unknown_function(engine: &Engine, component: &Component) -> Option
 }
 
 /// What a core module shows of how it was made.
+#[expect(clippy::struct_excessive_bools, reason = "each is found or not, apart from the others")]
 #[derive(Debug, Default)]
 struct Origin {
     rust: bool,
