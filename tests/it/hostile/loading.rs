@@ -20,7 +20,7 @@ const MARGIN: u64 = 64 * 1024 * 1024;
 /// A host with little room for the compiler, so that what it does not survive ends soon.
 fn strict(agents: &[&str]) -> Setup {
     Setup::serving(agents).config(
-        "[reload]\nsettle = \"50ms\"\npoll = \"10m\"\ncompile-memory = \"1GiB\"\ncompile-cpu = \"2s\"\n\
+        "[reload]\nsettle = \"50ms\"\npoll = \"10m\"\ncompile-memory = \"1GiB\"\ncompile-cpu = \"6s\"\n\
          [tenants.default]\n[tenants.large]\n[tenants.small]\n",
     )
 }
@@ -71,7 +71,7 @@ async fn every_bomb_is_refused_in_words_and_counted_while_others_are_served() {
         ("giant", bombs::giant(), "more than 2097152 bytes (bytes of code in one function)", Some("structure")),
         ("memories", bombs::memories(), "more than 4 memories", Some("structure")),
         ("jumps", bombs::jumps(), "more than 1073741824 bytes of memory (reload.compile-memory)", Some("compile")),
-        ("slow", bombs::slow(), "more than 2s of CPU time (reload.compile-cpu)", Some("compile")),
+        ("slow", bombs::slow(), "more than 6s of CPU time (reload.compile-cpu)", Some("compile")),
         ("doubling-types", bombs::doubling_types(), "type size exceeds the limit", None),
         ("deep-types", bombs::deep_types(), "type nesting is too deep", None),
         ("globals", bombs::globals(), "not valid", None),
